@@ -1,7 +1,8 @@
 #version 450
 // Gathers an operand of linear attention into the blocks of a span of chunks: keys and queries, or what features make
 // of them (exponents of FAVOR); values; dOut; decays as factors; write strengths. What is not there is 0, of exponents
-// minus infinity, and a decay of 1, so that no later stage asks. A lane has an element.
+// minus infinity, and a decay of 1, so that no later stage asks. A workgroup has a row of
+// an array, which takes no division for each element; where an element takes long, or a row is one, a lane has an element.
 #define VKATTN_STAGE_LINEAR_GRADIENT
 #include "lib/platform.glsl"
 
@@ -58,24 +59,29 @@ void main() {
         pitch = dims = 1u;
     }
     // dv of the delta rules comes behind dOut, and is 0 where it is not.
-    const uint groups = !ofRows ? 1u : isDelta && what == linearOfGiven ? groupHeads() + 1u : groupHeads(), perChunk = groups * chunkTokens * pitch;
-    const uint index = gl_GlobalInvocationID.x;
-    if (index >= chunks * perChunk) return;
-    const ChunkPlace chunk = chunkOf(index / perChunk);
-    const uint within = index % perChunk, dim = within % pitch, slot = within / pitch % chunkTokens, n = within / pitch / chunkTokens;
+    const uint groups = !ofRows ? 1u : isDelta && what == linearOfGiven ? groupHeads() + 1u : groupHeads(), perChunk = groups * chunkTokens;
+    const bool byElement = pitch == 1u || (ofFeatures && isRandom);
+    const uint line = byElement ? gl_GlobalInvocationID.x / pitch : gl_WorkGroupID.x;
+    if (line >= chunks * perChunk) return;
+    const ChunkPlace chunk = chunkOf(line / perChunk);
+    const uint within = line % perChunk, slot = within % chunkTokens, n = within / chunkTokens;
     const int token = ofRows ? rowOf(chunk, slot) : chunk.first + int(slot);
     const bool there = ofRows ? n < groupHeads() && hasRow(chunk, slot) && sees(token) : hasToken(chunk, slot);
-    float value = what == linearOfDecays ? 1.0 : ofFeatures && hasMaximum ? uintBitsToFloat(minusInfinityBits) : 0.0;
-    if (there && dim < dims) {
-        const uint head = ofRows ? mappedHead(headOfState(n), heads, ownHeads) : mappedHead(stateHead, stateHeads, ownHeads);
-        const uint at = sourceBase + entry * batchStride + head * headStride + uint(token) * tokenStride;
-        if (ofFeatures) {
-            value = feature(at, dim, ofRows);
-        } else {
-            value = element(at, dim);
-            if (what == linearOfDecays) value = isNanBits(floatBitsToUint(value)) ? value : exp(value);
-            if (what == linearOfGiven && !isMapped) value *= scale;
+    const uint head = ofRows ? mappedHead(headOfState(min(n, groupHeads() - 1u)), heads, ownHeads) : mappedHead(stateHead, stateHeads, ownHeads);
+    const uint at = sourceBase + entry * batchStride + head * headStride + uint(token) * tokenStride, to = arrayAt(chunk, array) + within * pitch;
+    const float none = what == linearOfDecays ? 1.0 : ofFeatures && hasMaximum ? uintBitsToFloat(minusInfinityBits) : 0.0;
+    const uint first = byElement ? gl_GlobalInvocationID.x % pitch : gl_LocalInvocationID.x, step = byElement ? pitch : gl_WorkGroupSize.x;
+    [[dont_unroll]] for (uint dim = first; dim < pitch; dim += step) {
+        float value = none;
+        if (there && dim < dims) {
+            if (ofFeatures) {
+                value = feature(at, dim, ofRows);
+            } else {
+                value = element(at, dim);
+                if (what == linearOfDecays) value = isNanBits(floatBitsToUint(value)) ? value : exp(value);
+                if (what == linearOfGiven && !isMapped) value *= scale;
+            }
         }
+        store(to + dim, value);
     }
-    store(arrayAt(chunk, array) + within, value);
 }

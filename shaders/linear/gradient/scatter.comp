@@ -1,6 +1,7 @@
 #version 450
 // Stores the gradients of a span: adds up the parts that blocks of the state have left, and heads and batch entries that
-// share an operand, in ascending order; and, of random features, takes them through omega. A lane has an element.
+// share an operand, in ascending order; and, of random features, takes them through omega. A workgroup has a row of the gradient,
+// or a lane an element, as in gather.comp.
 #define VKATTN_STAGE_LINEAR_GRADIENT
 #include "lib/platform.glsl"
 
@@ -65,29 +66,33 @@ void main() {
     columnPitch = workspace[linearGradientColumnPitch];
     const bool ofRows = what == linearOfRows;
     const uint dims = what == linearOfValues ? valueDim : what == linearOfStrengths || (what == linearOfDecays && !decaysKeyDims) ? 1u : keyDim;
-    const uint index = gl_GlobalInvocationID.x, own = gl_WorkGroupID.y;
-    if (index >= chunks * chunkTokens * dims) return;
-    const uint d = index % dims, slot = index / dims % chunkTokens, local = index / dims / chunkTokens;
+    const bool byElement = dims == 1u || (isRandom && what != linearOfValues);
+    const uint line = byElement ? gl_GlobalInvocationID.x / dims : gl_WorkGroupID.x, own = gl_WorkGroupID.y;
+    if (line >= chunks * chunkTokens) return;
+    const uint slot = line % chunkTokens, local = line / chunkTokens;
     const uint count = ofRows ? heads : stateHeads, sharing = count / ownHeads;
     const bool isModulo = (form & formLinearModulo) != 0u;
-    float sum = 0.0;
-    int token = 0;
-    [[dont_unroll]] for (uint b = 0u; b < batches; ++b) {
-        beginEntry(gl_WorkGroupID.z + b);
-        unit = 0u;
-        ChunkPlace c = chunkOf(local);
-        token = ofRows ? rowOf(c, slot) : c.first + int(slot);
-        // Not stored by this chunk.
-        if (ofRows ? !hasRow(c, slot) : c.isReading || token >= int(keyTokens)) return;
-        if (ofRows ? !sees(token) : !hasToken(c, slot)) continue;
-        [[dont_unroll]] for (uint k = 0u; k < sharing; ++k) {
-            const uint head = isModulo ? k * ownHeads + own : own * sharing + k;
-            const uint n = !ofRows ? 0u : isModulo ? head / stateHeads : head % groupHeads();
-            stateHead = !ofRows ? head : isModulo ? head % stateHeads : head / groupHeads();
-            unit = entry * stateHeads + stateHead;
-            c = chunkOf(local);
-            sum += partOf(c, n, slot, d, token);
+    const uint first = byElement ? gl_GlobalInvocationID.x % dims : gl_LocalInvocationID.x, step = byElement ? dims : gl_WorkGroupSize.x;
+    [[dont_unroll]] for (uint d = first; d < dims; d += step) {
+        float sum = 0.0;
+        int token = 0;
+        [[dont_unroll]] for (uint b = 0u; b < batches; ++b) {
+            beginEntry(gl_WorkGroupID.z + b);
+            unit = 0u;
+            ChunkPlace c = chunkOf(local);
+            token = ofRows ? rowOf(c, slot) : c.first + int(slot);
+            // Not stored by this chunk.
+            if (ofRows ? !hasRow(c, slot) : c.isReading || token >= int(keyTokens)) return;
+            if (ofRows ? !sees(token) : !hasToken(c, slot)) continue;
+            [[dont_unroll]] for (uint k = 0u; k < sharing; ++k) {
+                const uint head = isModulo ? k * ownHeads + own : own * sharing + k;
+                const uint n = !ofRows ? 0u : isModulo ? head / stateHeads : head % groupHeads();
+                stateHead = !ofRows ? head : isModulo ? head % stateHeads : head / groupHeads();
+                unit = entry * stateHeads + stateHead;
+                c = chunkOf(local);
+                sum += partOf(c, n, slot, d, token);
+            }
         }
+        storeGradient(gradientBase + gl_WorkGroupID.z * batchStride + own * headStride + uint(token) * tokenStride + d * dimStride, sum);
     }
-    storeGradient(gradientBase + gl_WorkGroupID.z * batchStride + own * headStride + uint(token) * tokenStride + d * dimStride, sum);
 }

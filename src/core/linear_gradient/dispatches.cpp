@@ -140,10 +140,11 @@ class Maker {
             bind(slotLinearSource, of.role, offsetof(LinearGradientPush, sourceBase));
         bindOmega(of.what == linearOfKeys || of.what == linearOfRows);
         constants_.elementTypes = static_cast<uint32_t>(t.dtype);
-        finish(Module::linearGradientGather, place_.chunks * groups * plan_.tile.chunkTokens *
-                                                 (one         ? 1
-                                                  : ofColumns ? plan_.columnPitch
-                                                              : plan_.rowPitch));
+        lines(Module::linearGradientGather, place_.chunks * groups * plan_.tile.chunkTokens,
+              one         ? 1
+              : ofColumns ? plan_.columnPitch
+                          : plan_.rowPitch,
+              one || (a_.randomFeatures() && (of.what == linearOfKeys || of.what == linearOfRows)));
     }
     void scatter(const Gathered &of) {
         const Tensor &t = plan_.gradient.tensor(of.gradient), &k = a_.tensor(VKATTN_K);
@@ -158,7 +159,8 @@ class Maker {
         constants_.elementTypes |= static_cast<uint32_t>(t.dtype) << typesOut;
         d_.groups[1] = t.extent[1];
         if (t.extent[0] == 1) push_.batches = place_.batches, d_.groups[2] = 1;
-        finish(Module::linearGradientScatter, place_.chunks * plan_.tile.chunkTokens * t.extent[3]);
+        lines(Module::linearGradientScatter, place_.chunks * plan_.tile.chunkTokens, t.extent[3],
+              t.extent[3] == 1 || (a_.randomFeatures() && of.what != linearOfValues));
     }
     void pairs(uint32_t first, uint32_t kinds) {
         push_.what = first | kinds << 16;
@@ -169,6 +171,12 @@ class Maker {
         d_.groups[0] = blocks * divideUp(owned, plan_.tile.lanes * ownedPerLane);
         make(plan_.tile.shuffleLanes ? shuffled : plain, plan_.tile.lanes,
              {plan_.tile.chunkTokens, plan_.rowBlocks, plan_.columnBlocks, perBlock, ownedPerLane, plan_.tile.shuffleLanes});
+    }
+    // A stage with a row of elements in each workgroup, or an element in each lane.
+    void lines(Module module, uint32_t count, uint32_t elements, bool byElement) {
+        if (byElement) return finish(module, count * elements);
+        finish(module, count);
+        d_.groups[0] = count;
     }
     // A stage with an element in each lane.
     void finish(Module module, uint32_t elements) {

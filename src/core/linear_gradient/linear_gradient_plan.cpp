@@ -143,7 +143,8 @@ uint64_t roundsOfElement(const LinearGradientPlan &plan) {
         if (!each.output || !each.layout || !t.present() || each.role == VKATTN_D_STATE_IN) continue;
         const uint64_t parts = uint64_t{plan.gradient.headsOf(each.role)} / t.extent[1] * (t.extent[0] < a.batch ? a.batch : 1);
         const uint64_t ofPart = 2 + std::max(plan.columnBlocks, plan.rowBlocks) + (a.randomFeatures() ? a.stateRows : 0);
-        most = std::max(most, parts * ofPart + a.batch);
+        const uint64_t elements = a.randomFeatures() && each.role != VKATTN_D_V ? 1 : divideUp(t.extent[3], plan.tile.elementLanes);
+        most = std::max(most, elements * (parts * ofPart + a.batch + 1));
     }
     return most;
 }
@@ -183,8 +184,9 @@ vkattn_result cut(const PlanLimits &limits, LinearGradientPlan &plan, vkattn_dia
     if (!operandsFit(1))
         return refuse(gradientWords, "has an operand of which one batch entry spans more than the device binds at a time", why);
     // What one dispatch of a stage may have of chunks: workgroups, and rounds of loops.
-    const uint64_t perChunk = std::max<uint64_t>({plan.readHeads() * uint64_t{tile.chunkTokens} * std::max(plan.rowPitch, plan.columnPitch),
-                                                  (plan.groupHeads() + 1ull + plan.readHeads()) * tile.chunkTokens * tile.chunkTokens, 1});
+    const uint64_t perChunk =
+        std::max<uint64_t>(plan.readHeads() * uint64_t{tile.chunkTokens} * std::max({plan.rowPitch, plan.columnPitch, tile.elementLanes}),
+                           (plan.groupHeads() + 1ull + plan.readHeads()) * tile.chunkTokens * tile.chunkTokens);
     const uint32_t most = largest(plan.chunks, [&](uint32_t n) {
         return n * roundsOfChunk(plan) <= maxKeysPerLane && ceilDiv(n * perChunk, tile.elementLanes) <= caps.maxWorkgroupCount[0];
     });
