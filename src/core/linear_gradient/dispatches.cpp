@@ -164,7 +164,7 @@ class Maker {
     }
     void pairs(uint32_t first, uint32_t kinds) {
         push_.what = first | kinds << 16;
-        finish(Module::linearGradientPairs, place_.chunks * kinds * plan_.tile.chunkTokens * plan_.tile.chunkTokens);
+        finish(Module::linearGradientPairs, place_.chunks * kinds * plan_.tile.chunkTokens);
     }
     void scan(Module plain, Module shuffled, uint32_t owned, uint32_t side, uint32_t blocks, uint32_t perBlock, uint32_t ownedPerLane) {
         if (blocks * perBlock == side) constants_.form |= formLinearWholeColumns;
