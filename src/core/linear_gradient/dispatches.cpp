@@ -282,10 +282,9 @@ Dispatch linear_gradient::dispatch(const LinearGradientPlan &plan, uint32_t inde
     Place place{};
     place.batchFirst = step * plan.batches;
     place.batches = std::min(plan.batches, plan.linear().batch - place.batchFirst);
-    d.barrierBefore = true;
+    d.barrierBefore = true; // all of them bind the whole workspace
     if (within < 2) {
         Maker(plan, place, d).state(within == 0);
-        d.barrierBefore = within == 0;
         return d;
     }
     within -= 2;
@@ -301,11 +300,7 @@ Dispatch linear_gradient::dispatch(const LinearGradientPlan &plan, uint32_t inde
     place.chunkFirst = place.span * plan.spanChunks;
     place.chunks = std::min(plan.spanChunks, plan.chunks - place.chunkFirst);
     const StageList list = stagesOf(plan, outward);
-    const uint32_t own = number % perSpan;
-    Maker(plan, place, d).stage(list.stages[own]);
-    // Gathering, and scattering, is of one array beside another.
-    const auto alike = [&](bool (*kind)(Stage)) { return own > 0 && kind(list.stages[own]) && kind(list.stages[own - 1]); };
-    d.barrierBefore = !alike(gathers) && !alike(scatters);
+    Maker(plan, place, d).stage(list.stages[number % perSpan]);
     return d;
 }
 
