@@ -47,6 +47,7 @@ STATISTICS = "device StatisticsOnDevice.areWithinTheBoundsOfTheOracle:Statistics
 STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
 LISTS = "device VisibleBlocksOnDevice.areThoseOfTheOracle"
 LINEAR = "device LinearOnDevice.everyLengthAndForm:LinearOnDevice.drawnCasesAreThoseOfTheOracle"
+LINEAR_GRADIENT = "device LinearGradientOnDevice.everyLengthAndForm:LinearGradientOnDevice.drawnCasesAreThoseOfTheOracle"
 LINEAR_CUT = "device LinearOnDevice.slicesChangeNoBit:LinearOnDevice.noSnapshotBehindTheLast:LinearOnDevice.longScansGoOnFromDispatchToDispatch"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
@@ -336,6 +337,15 @@ MUTATIONS = [
     ("add-addend-forgotten", "operations/add.comp", "hasAddend ? x +", "false ? x +", OPERATIONS),
     ("add-last-odd-column-lost", "operations/add.comp", "if (column >= columns) return;", "if (column + 1u >= columns) return;", OPERATIONS),
     ("angles-of-first-entry", "operations/angles.comp", "whereBase + batch * whereBatch", "whereBase", OPERATIONS),
+    # Gradients of linear attention.
+    ("linear-gradient-key-not-decayed", "linear/gradient/rows.comp", "coefficients[n] = keys[n] * toEnd;", "coefficients[n] = keys[n];", LINEAR_GRADIENT),
+    ("linear-gradient-own-write-read", "linear/gradient/rows.comp", "const bool adds = isFirstBlock && !(isStrict && j == i);", "const bool adds = isFirstBlock;", LINEAR_GRADIENT),
+    ("linear-gradient-decay-of-the-next-token", "linear/gradient/rows.comp", "                    if (t > i) continue;", "                    if (t >= i) continue;", LINEAR_GRADIENT),
+    ("linear-gradient-every-block-adds-pairs", "linear/gradient/columns.comp", "+= isFirstBlock ? pair * own[v] : 0.0;", "+= pair * own[v];", "device LinearGradientOnDevice.manyBlocks"),
+    ("linear-gradient-last-block-lost", "linear/gradient/scatter.comp", "for (uint n = 1u; n < count; ++n)", "for (uint n = 1u; n + 1u < count; ++n)", "device LinearGradientOnDevice.manyBlocks"),
+    ("linear-gradient-elements-that-are-not-there", "linear/gradient/scan.glsl", "blockFirst + n / ownedPerLane < count ? state[n] : 0.0;", "state[n];", "device LinearGradientOnDevice.infinity*"),
+    ("linear-gradient-solve-without-the-next-slot", "linear/gradient/columns.comp", "            if (i <= j) continue;", "            if (i <= j + 1u) continue;", LINEAR_GRADIENT),
+    ("linear-gradient-denominator-forgotten", "linear/gradient/finish.comp", "seen ? -product * inverse * inverse : 0.0", "0.0", LINEAR_GRADIENT),
     # Linear attention.
     ("linear-pair-with-the-next-token", "linear/scan.comp", "if (j > s) continue;", "if (j > s + 1u) continue;", LINEAR),
     ("linear-solve-without-the-last-pair-on-devices", "linear/scan.comp", "if (j >= s) continue;", "if (j + 1u >= s) continue;", LINEAR),

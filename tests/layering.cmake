@@ -34,6 +34,7 @@ set(allow_src/core/gradient core/plan/ core/shaders/ core/tiles/ core/kernels/st
 set(allow_src/core/statistics core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/visible_blocks core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/linear      core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
+set(allow_src/core/linear_gradient core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/device   core/plan/caps.hpp)
 set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/operations/ core/device/)
 set(allow_src/core/.        core/)

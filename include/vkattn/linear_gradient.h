@@ -67,7 +67,9 @@ extern "C" {
  * another output.
  * Limits: those of vkattn_linear_attention. A decay that does not depend on the token has a gradient for
  * each token, which the host sums up.
- * Vulkan: UNSUPPORTED, with the reason; the runtime falls back to the CPU. */
+ * Vulkan: one slice, whatever forward->sliceCount is. UNSUPPORTED with the reason on a device with fewer than 6 storage
+ * buffers a stage, for delta rules with more than 256 key dims, and where a batch entry of an operand or a chunk of all
+ * heads is larger than a binding (docs/linear.md); the runtime then falls back to the CPU. */
 typedef struct vkattn_linear_gradient {
     uint32_t structSize;
     uint32_t flags;                         /* 0 */

@@ -784,6 +784,7 @@ VKATTN_PUSH(DropPush) {
 
 #include "lib/cache.h"
 #include "lib/linear.h"
+#include "lib/linear_gradient.h"
 
 #ifdef __cplusplus
 } // namespace vkattn::interop

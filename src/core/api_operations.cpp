@@ -2,12 +2,12 @@
 #include "core/api_common.hpp"
 #include "core/gradient/gradient_plan.hpp"
 #include "core/linear/linear_plan.hpp"
+#include "core/linear_gradient/linear_gradient_plan.hpp"
 #include "core/operations/operation_plan.hpp"
 #include "core/statistics/statistics_plan.hpp"
 #include "core/visible_blocks/visible_blocks_plan.hpp"
 #include "core/vulkan/dispatch_list.hpp"
 #include "core/vulkan/record.hpp"
-#include "problem/linear_gradient.hpp"
 #include "util/diagnostic.hpp"
 #include "util/required.hpp"
 #include "util/struct_size.hpp"
@@ -39,13 +39,8 @@ vkattn_result withPlan(const vkattn_operation &description, const PlanLimits &li
     if (description.kind == VKATTN_VISIBLE_BLOCKS)
         return withPlanOf(makeVisibleBlocks, planVisibleBlocks, of.visibleBlocks, limits, why, use);
     if (description.kind == VKATTN_LINEAR_ATTENTION) return withPlanOf(makeLinear, planLinear, of.linearAttention, limits, why, use);
-    if (description.kind == VKATTN_LINEAR_ATTENTION_GRADIENT) {
-        LinearGradient gradient;
-        if (const auto r = makeLinearGradient(of.linearGradient, gradient, why)) return r;
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the gradient of linear attention has no Vulkan kernel yet; compute it on the CPU: vkattnCpuRunOperation, or the "
-                    "runtime's fallback");
-    }
+    if (description.kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
+        return withPlanOf(makeLinearGradient, planLinearGradient, of.linearGradient, limits, why, use);
     return withPlanOf(makeOperation, planOperation, &description, limits, why, use);
 }
 
@@ -86,6 +81,9 @@ uint32_t chunksOf(const VisibleBlocksPlan &plan) {
 uint32_t chunksOf(const LinearPlan &plan) {
     return plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
 }
+uint32_t chunksOf(const LinearGradientPlan &plan) {
+    return plan.dispatchCount ? plan.batchSteps * plan.spans : 0;
+}
 
 void explain(const OperationPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainOperation(plan, limits, out);
@@ -101,6 +99,9 @@ void explain(const VisibleBlocksPlan &plan, const PlanLimits &limits, vkattn_exp
 }
 void explain(const LinearPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     explainLinear(plan, limits, out);
+}
+void explain(const LinearGradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
+    explainLinearGradient(plan, limits, out);
 }
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {

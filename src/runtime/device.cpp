@@ -295,7 +295,8 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
 // Returns no layout for the role of an input.
 std::optional<vkattn_layout> outputLayout(const vkattn_operation &operation, vkattn_role role, uint64_t bytes) {
     if (const vkattn_layout *const tensor = outputTensor(operation, role)) return *tensor;
-    if (operation.kind == VKATTN_ATTENTION_GRADIENT && role >= VKATTN_D_SINKS && role <= VKATTN_NONFINITE)
+    const bool ofGradients = operation.kind == VKATTN_ATTENTION_GRADIENT && role >= VKATTN_D_SINKS && role <= VKATTN_NONFINITE;
+    if (ofGradients || (operation.kind == VKATTN_LINEAR_ATTENTION_GRADIENT && role == VKATTN_NONFINITE))
         return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
     if (operation.kind == VKATTN_VISIBLE_BLOCKS && role >= VKATTN_BLOCK_COUNTS && role <= VKATTN_FULL_BLOCK_INDICES)
         return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
@@ -309,6 +310,8 @@ bool writesAll(const vkattn_operation &operation, vkattn_role role) {
     switch (operation.kind) {
     case VKATTN_ATTENTION_GRADIENT:
         return operation.of.attentionGradient->forward->sequences == 0 && role != VKATTN_NONFINITE;
+    case VKATTN_LINEAR_ATTENTION_GRADIENT:
+        return role != VKATTN_NONFINITE;
     case VKATTN_ATTENTION:
     case VKATTN_ATTENTION_STATISTICS:
         return problemOf(operation)->sequences == 0;

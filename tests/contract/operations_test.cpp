@@ -93,12 +93,13 @@ const std::vector<Use> uses = {
      invalid,
      {"operation.of.linearGradient is NULL"},
      [](Engine &e) { return askAllOf(e, VKATTN_LINEAR_ATTENTION_GRADIENT); }},
-    {"a gradient of linear attention, which no kernel computes",
+    {"a gradient of linear attention that no lane holds",
      VKATTN_ERROR_UNSUPPORTED,
-     {"the gradient of linear attention has no Vulkan kernel yet; compute it on the CPU"},
+     {"the gradient of linear attention has a delta rule with more than 256 key dims, which one lane would have to hold; compute it on the CPU"},
      [](Engine &e) {
-         const vkattn_layout rows = matrix(VKATTN_F32, 8, 16);
-         const vkattn_linear_attention linear = linearAttention(rows, rows, rows, rows);
+         const vkattn_layout rows = matrix(VKATTN_F32, 8, 257);
+         vkattn_linear_attention linear = linearAttention(rows, rows, rows, rows);
+         linear.rule = VKATTN_LINEAR_DELTA, linear.writeStrength = matrix(VKATTN_F32, 8, 1);
          vkattn_linear_gradient gradient = linearGradient(linear, rows);
          gradient.dQ = rows;
          e.choose(operation(gradient));

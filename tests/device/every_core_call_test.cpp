@@ -31,12 +31,13 @@ class Fixture {
     Fixture(const Fixture &) = delete;
     Fixture &operator=(const Fixture &) = delete;
 
-    // What other devices do with attention is tried without limits; these three need more buffers.
+    // What other devices do with attention is tried without limits; these need more buffers.
     void limitTo(const vkattn_caps &caps) {
         on.host.capsLimit = &caps;
         on.operations = small_.others();
         std::erase_if(on.operations, [](const vkattn_operation &each) {
-            return each.kind == VKATTN_ATTENTION_STATISTICS || each.kind == VKATTN_VISIBLE_BLOCKS || each.kind == VKATTN_LINEAR_ATTENTION;
+            return each.kind == VKATTN_ATTENTION_STATISTICS || each.kind == VKATTN_VISIBLE_BLOCKS || each.kind == VKATTN_LINEAR_ATTENTION ||
+                   each.kind == VKATTN_LINEAR_ATTENTION_GRADIENT;
         });
     }
 

@@ -4,6 +4,7 @@
 #include "conform/cases/operation_case.hpp"
 #include "conform/checks/selection.hpp"
 #include "conform/layers/layer_gradient_case.hpp"
+#include "conform/linear/linear_gradient_case.hpp"
 #include "conform/statistics/statistics_case.hpp"
 #include "device/gradient/gradient_case.hpp"
 #include "environment.hpp"
@@ -191,6 +192,28 @@ TEST(Validation, isSilentOnStatistics) {
             const RunResult result = runtime->run(s.operation(), s.operands());
             EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << s.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << s.text();
+            if (HasFailure()) return; // the first is enough
+        }
+    }
+}
+
+TEST(Validation, isSilentOnLinearAttentionAndItsGradients) {
+    Log log;
+    DeviceUnderTest bench(log.options());
+    fault = {};
+    Random random = randomFor("linear attention under validation");
+    for (const Limits limits : {Limits::full, Limits::tight}) { // of weak ones nothing is recorded
+        std::string why;
+        Runtime *runtime = bench.runtime(testLayouts()[0], limits, why);
+        ASSERT_TRUE(runtime) << why;
+        const Draws draws(4, 60);
+        for (int n = 0; draws.take(n); ++n) {
+            LinearGradientCase c = drawLinearGradient(random);
+            LinearCase forward = c.forward;
+            forward.linear.sliceCount = n % 2 ? 3 : 0;
+            for (const RunResult &result : {runtime->run(c.operation(), c.operands()), runtime->run(forward.operation(), forward.operands())})
+                EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
+            for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
             if (HasFailure()) return; // the first is enough
         }
     }

@@ -144,10 +144,13 @@ SmallOperations::SmallOperations() {
     const vkattn_layout ofTokens = matrix(VKATTN_F32, 9, 1);
     linear_ = linearAttention(rows, rows, rows, rows);
     linear_.rule = VKATTN_LINEAR_GATED_DELTA, linear_.decay = linear_.writeStrength = ofTokens;
+    linearGradient_ = linearGradient(linear_, rows);
+    linearGradient_.dQ = linearGradient_.dK = linearGradient_.dV = rows;
+    linearGradient_.dDecay = linearGradient_.dWriteStrength = ofTokens;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_), operation(merge_),
           operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_),
-          operation(linear_)})
+          operation(linear_), operation(linearGradient_)})
         all_.push_back(other);
 }
 

@@ -47,6 +47,7 @@ class SmallOperations {
     vkattn_problem masked_;
     vkattn_visible_blocks visibleBlocks_;
     vkattn_linear_attention linear_;
+    vkattn_linear_gradient linearGradient_;
     std::vector<vkattn_operation> all_;
 };
 

@@ -1,7 +1,7 @@
 // Checks of linear attention. The seed alone draws everything: a rule or a feature map, heads, lengths, states, any
-// layout (conform/linear/linear_case.hpp).
+// layout (conform/linear/linear_case.hpp); and the gradients of another such case.
 #include "conform/kinds/kinds.hpp"
-#include "conform/linear/linear_case.hpp"
+#include "conform/linear/linear_gradient_case.hpp"
 
 namespace vkattn::conform {
 namespace {
@@ -14,6 +14,22 @@ bool mayRefuse(Limits limits, const vkattn_caps &device, const std::string &word
     const bool tight = limits == Limits::tight || limits == Limits::tiny, minimum = limits == Limits::weak || limits == Limits::tiny;
     if (tight && (words.find("binds at a time") != std::string::npos || words.find("in one binding") != std::string::npos)) return true;
     return (minimum || device.maxStorageBuffersPerStage < storageBuffers) && words.find("storage buffers a stage") != std::string::npos;
+}
+
+// Returns whether gradients were computed, or may be refused; the finding says what is wrong.
+bool checkGradient(Finder &find, const Check &check, Random &random) {
+    LinearGradientCase before = drawLinearGradient(random), after = before, again = before;
+    const RunResult result = find.runtime->run(after.operation(), after.operands());
+    find.finding.deviceMilliseconds += result.milliseconds;
+    if (result.status == VKATTN_ERROR_UNSUPPORTED && mayRefuse(check.limits, find.runtime->device()->caps, result.message)) return true;
+    if (!find.require(result.status == VKATTN_OK, "run: " + result.message + "; " + before.text()) ||
+        !find.require(result.fallbackReason.empty(), "fell back to the CPU: " + result.fallbackReason))
+        return false;
+    const std::string wrong = after.wrong(before);
+    if (!find.require(wrong.empty(), wrong + "; " + before.text())) return false;
+    const RunResult second = find.runtime->run(again.operation(), again.operands());
+    return find.require(second.status == VKATTN_OK, "run again: " + second.message + "; " + before.text()) &&
+           find.require(after.sameOutputs(again), "a second run changes bits; " + before.text());
 }
 
 } // namespace
@@ -50,6 +66,7 @@ Finding checkLinear(DeviceUnderTest &device, const Check &check) {
             !find.require(after.sameOutputs(sliced), "slices change bits; " + before.text()))
             return find.finding;
     }
+    if (!checkGradient(find, check, random)) return find.finding;
     if (computed == 0) (void)find.unsupported(refusal);
     return find.finding;
 }

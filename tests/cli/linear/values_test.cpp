@@ -194,18 +194,15 @@ TEST_F(LinearTest, onADevice) {
         EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
 }
 
-// No kernel computes gradients: the CPU does, and says why, or --no-fallback ends the call.
-TEST_F(LinearTest, gradientsOfADeviceAreTheCpus) {
+// So do gradients: all of them, by a kernel of their own.
+TEST_F(LinearTest, gradientsOnADevice) {
     if (!hasTestedDevice()) return;
     where = {};
     givenAll(1, 6, 4, 3);
-    const Outcome outcome = tool(gradientCommand({"--json", "--verify"}));
+    const Outcome outcome = tool(gradientCommand({"--json", "--no-fallback", "--verify"}));
     ASSERT_EQ(outcome.status, 0) << outcome.err;
-    for (const std::string part : {"\"kernel\":\"cpu\"", "the gradient of linear attention has no Vulkan kernel yet", "\"passed\":true"})
+    for (const std::string part : {"\"kernel\":\"linear_gradient\"", "\"fallbackReason\":null", "\"passed\":true"})
         EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in " << outcome.out;
-    const Outcome refused = tool(gradientCommand({"--no-fallback"}));
-    EXPECT_EQ(refused.status, 3) << refused.out;
-    EXPECT_NE(refused.err.find("the gradient of linear attention has no Vulkan kernel yet"), std::string::npos) << refused.err;
 }
 
 } // namespace

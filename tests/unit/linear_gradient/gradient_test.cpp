@@ -96,6 +96,22 @@ TEST(LinearGradientKernels, holdTheirBoundsOfLargeNumbers) {
     }
 }
 
+// The rows of a batch entry are taken back from the last to the first, in the same memory, whose ends no row fills: what
+// is not finite in a late row reaches no dq of an early one.
+TEST(LinearGradientKernels, aRowThatIsNotFiniteKeepsToItself) {
+    Random random = randomFor("rows of dOut that are not finite");
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    for (int n = 0; n < 60; ++n) {
+        LinearGradientCase c = drawLinearGradient(random, {.drawLayouts = false, .spoils = false});
+        const vkattn_layout &dOut = c.gradient.dOut;
+        if (dOut.extent[0] == 0 || dOut.extent[2] == 0) continue;
+        const uint32_t last = dOut.extent[2] - 1;
+        for (uint32_t d = 0; d < dOut.extent[3]; ++d) c.tensors.at(VKATTN_D_OUT).set(0, 0, last, d, nan);
+        c.forward.tensors.at(VKATTN_Q).set(0, 0, last, 0, nan);
+        expectRight(c, n);
+    }
+}
+
 // An element that is off by a little more than its neighbours explain. A gradient of a decay sums up the products of all
 // elements of two states, and those of FAVOR all features, which nearly cancel where few keys are seen: by more.
 TEST(LinearGradientVerify, findsPlantedErrors) {

@@ -1,0 +1,200 @@
+// Gradients of linear attention on the device: drawn cases against the oracle, run twice for the same bits; every
+// length around the ends of chunks, in both forms; spans; many features; what nothing may look at.
+#include "conform/linear/linear_gradient_case.hpp"
+#include "device/environment.hpp"
+#include "support/extent.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+bool takesGradients() {
+    const DeviceInfo *device = bench().device();
+    return device && device->caps.maxStorageBuffersPerStage >= 6;
+}
+#define SKIP_WITHOUT_BUFFERS()                                                                                                             \
+    if (!takesGradients()) GTEST_SKIP() << "the device has fewer than the 6 storage buffers a stage that these gradients need"
+
+// Returns what is wrong; the results are in the case.
+std::string runAndVerify(Runtime &runtime, LinearGradientCase &c) {
+    LinearGradientCase before = c;
+    const RunResult result = runtime.run(c.operation(), c.operands());
+    if (result.status != VKATTN_OK) return "status " + std::to_string(result.status) + ": " + result.message;
+    if (!result.fallbackReason.empty()) return "the CPU computed: " + result.fallbackReason;
+    return c.wrong(before);
+}
+
+// Whether a second run leaves other bits.
+std::string runTwiceAndVerify(Runtime &runtime, LinearGradientCase &c) {
+    LinearGradientCase again = c;
+    if (std::string wrong = runAndVerify(runtime, c); !wrong.empty()) return wrong;
+    const RunResult result = runtime.run(again.operation(), again.operands());
+    if (result.status != VKATTN_OK) return "the second run: " + result.message;
+    return c.sameOutputs(again) ? "" : "a second run has other bits";
+}
+
+void expectDrawnCasesPass(Runtime &runtime, const char *name, const Draws &draws, bool tight) {
+    Random random = randomFor(name);
+    int refused = 0, all = 0;
+    for (int n = 0; draws.take(n); ++n) {
+        LinearGradientCase c = drawLinearGradient(random);
+        const std::string wrong = runTwiceAndVerify(runtime, c);
+        ++all;
+        if (tight && wrong.rfind("status -2", 0) == 0)
+            ++refused;
+        else
+            ASSERT_EQ(wrong, "") << "case " << n << ": " << c.text();
+    }
+    EXPECT_LT(refused, all / 2 + 4);
+    std::printf("%d drawn cases, %d over the limits\n", all, refused);
+}
+
+LinearGradientCase caseOf(Random &random, vkattn_linear_rule rule, uint32_t tokens) {
+    return drawLinearGradient(random, {.rule = rule, .tokens = tokens, .drawLayouts = false, .spoils = false});
+}
+
+struct Sizes {
+    uint32_t batch, heads, tokens, keyDim, valueDim;
+};
+
+// A packed case in f32 with a state in.
+LinearCase packedCase(Random &random, vkattn_linear_rule rule, const Sizes &s) {
+    LinearCase c;
+    vkattn_linear_attention &l = c.linear;
+    l.structSize = sizeof l;
+    l.rule = rule;
+    const auto rows = [&](uint32_t dims) { return packed(VKATTN_F32, s.batch, s.heads, s.tokens, dims); };
+    l.q = l.k = rows(s.keyDim);
+    l.v = l.out = rows(s.valueDim);
+    if (rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA) l.decay = rows(1);
+    if (rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA) l.writeStrength = rows(1);
+    const bool features = rule == VKATTN_LINEAR_FEATURES;
+    if (features) l.flags = VKATTN_CAUSAL;
+    l.stateIn = packed(VKATTN_F32, s.batch, s.heads, s.keyDim, s.valueDim + (features ? 1 : 0));
+    c.fill(random);
+    return c;
+}
+
+// Value dims are no multiple of a vector.
+LinearGradientCase withNaNInTheLastRow(Random &random, vkattn_linear_rule rule) {
+    LinearGradientCase c = gradientsOf(packedCase(random, rule, {1, 1, 25, 8, 5}), random, true);
+    c.forward.tensors.at(VKATTN_Q).set(0, 0, 24, 3, std::numeric_limits<float>::quiet_NaN());
+    for (uint32_t d = 0; d < 5; ++d) c.tensors.at(VKATTN_D_OUT).set(0, 0, 24, d, std::numeric_limits<float>::quiet_NaN());
+    return c;
+}
+
+constexpr vkattn_linear_rule rules[] = {VKATTN_LINEAR_FEATURES, VKATTN_LINEAR_PLAIN, VKATTN_LINEAR_GATED, VKATTN_LINEAR_DELTA,
+                                        VKATTN_LINEAR_GATED_DELTA};
+
+} // namespace
+
+TEST(LinearGradientOnDevice, drawnCasesAreThoseOfTheOracle) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    expectDrawnCasesPass(*runtime, "gradients of linear attention", {30, 300}, false);
+}
+
+TEST(LinearGradientOnDevice, drawnCasesMeetTightLimits) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::tight);
+    ASSERT_TRUE(runtime);
+    expectDrawnCasesPass(*runtime, "gradients of linear attention under tight limits", {12, 150}, true);
+}
+
+// Lengths around the ends of chunks, in both forms.
+TEST(LinearGradientOnDevice, everyLengthAndForm) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("lengths of gradients of linear attention");
+    for (const vkattn_linear_rule rule : rules)
+        for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED})
+            for (const uint32_t tokens : {1u, 2u, 7u, 8u, 9u, 64u, 130u}) {
+                LinearGradientCase c = caseOf(random, rule, tokens);
+                c.forward.linear.form = form;
+                EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+            }
+}
+
+// A NaN of a late row reaches no other row and no other column, and neither do ends of rows that no whole vector or
+// block fills.
+TEST(LinearGradientOnDevice, aRowThatIsNotFiniteKeepsToItself) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("rows of dOut that are not finite");
+    for (const vkattn_linear_rule rule : rules) {
+        LinearGradientCase c = withNaNInTheLastRow(random, rule);
+        EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+    }
+}
+
+// Elements of the state that blocks have and the state has not stay 0 beside an infinite value: 0 * infinity is NaN.
+TEST(LinearGradientOnDevice, infinityReachesItsOwnColumnAsInfinity) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("infinite values of gradients of linear attention");
+    LinearCase forward = packedCase(random, VKATTN_LINEAR_PLAIN, {1, 1, 40, 3, 5});
+    LinearGradientCase c = gradientsOf(forward, random, true);
+    for (uint32_t t = 0; t < 40; ++t)
+        for (uint32_t d = 0; d < 3; ++d) {
+            c.forward.tensors.at(VKATTN_Q).set(0, 0, t, d, 1.0f);
+            c.forward.tensors.at(VKATTN_K).set(0, 0, t, d, 1.0f);
+        }
+    c.tensors.at(VKATTN_D_OUT).set(0, 0, 30, 4, std::numeric_limits<float>::infinity());
+    EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+    for (uint32_t t = 0; t < 40; ++t)
+        for (uint32_t d = 0; d < 5; ++d) {
+            const float x = c.tensors.at(VKATTN_D_V).get(0, 0, t, d);
+            EXPECT_EQ(std::isinf(x), t <= 30 && d == 4) << t << ", " << d << ": " << x;
+        }
+}
+
+// More chunks than a small workspace takes: the states before spans are kept, and no bit is another.
+TEST(LinearGradientOnDevice, spansChangeNoBit) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    RuntimeOptions options = optionsFor(Limits::full);
+    options.maxWorkspaceBytes = 1u << 16;
+    OpenStatus status{};
+    std::string message;
+    const std::unique_ptr<Runtime> small = Runtime::open(options, &status, &message);
+    ASSERT_TRUE(small) << message;
+    Random random = randomFor("spans of gradients of linear attention");
+    for (const vkattn_linear_rule rule : rules) {
+        LinearGradientCase whole = gradientsOf(packedCase(random, rule, {1, 1, 600, 8, 8}), random, true), cut = whole;
+        vkattn_explanation explanation{};
+        ASSERT_EQ(explain(runtime->device()->caps, cut.operation(), explanation, planOptions(options.maxWorkspaceBytes)), VKATTN_OK);
+        EXPECT_GT(explanation.chunkCount, 2u);
+        EXPECT_EQ(runAndVerify(*runtime, whole), "") << whole.text();
+        EXPECT_EQ(runAndVerify(*small, cut), "") << cut.text();
+        EXPECT_TRUE(whole.sameOutputs(cut)) << whole.text();
+    }
+}
+
+// More features, and more columns, than a block has.
+TEST(LinearGradientOnDevice, manyBlocks) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("blocks of gradients of linear attention");
+    for (const vkattn_linear_rule rule : {VKATTN_LINEAR_PLAIN, VKATTN_LINEAR_GATED, VKATTN_LINEAR_GATED_DELTA}) {
+        LinearGradientCase c = gradientsOf(packedCase(random, rule, {1, 1, 20, 70, 90}), random, true);
+        EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+    }
+    LinearCase favor = packedCase(random, VKATTN_LINEAR_FEATURES, {1, 1, 20, 12, 40});
+    favor.linear.features = VKATTN_FEATURES_FAVOR;
+    favor.linear.omega = packed(VKATTN_F32, 1, 1, 100, 12);
+    favor.linear.stateIn = favor.linear.stateOut = {};
+    favor.tensors.clear();
+    favor.fill(random);
+    LinearGradientCase c = gradientsOf(favor, random, true);
+    EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+}
