@@ -342,7 +342,7 @@ MUTATIONS = [
     ("linear-snapshot-behind-the-last", "linear/chunk.glsl", " && (snapshot + 1u) * snapshotTokens <= keyTokens;", ";", LINEAR_CUT),
     ("linear-rows-that-are-not-there", "linear/scan.comp", "wholeRows || rowFirst + r + e < rows ? sum : 0.0;", "sum;", "device LinearOnDevice.infinity*"),
     ("linear-lengths-not-clamped", "linear/chunk.glsl", "int(min(lengths[lengthsBase + entry], keyTokens))", "int(lengths[lengthsBase + entry])", LINEAR),
-    ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (span & spanFirst) == 0u;", "const bool kept = isReading;", LINEAR_CUT),
+    ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (!isOneSpan && (span & spanFirst) == 0u);", "const bool kept = isReading;", LINEAR_CUT),
     ("linear-decay-of-the-own-token", "linear/prepare.comp", "        sums[s] = sum;\n        sum += s <= slot ? each : 0.0;", "        sum += s <= slot ? each : 0.0;\n        sums[s] = sum;", LINEAR),
     ("linear-maximum-of-later-tokens", "linear/prepare.comp", "most = max(most, queryOf(n, d) + maximumAt(d, key, slot));", "most = max(most, queryOf(n, d));", LINEAR),
     ("linear-normalizer-not-rescaled", "linear/normalizer.comp", "if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);", "", LINEAR),

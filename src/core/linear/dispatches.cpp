@@ -143,7 +143,8 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     constants.form = plan.form | (span.reading ? formLinearReading : 0) | (stage == Stage::mapRows ? formLinearOfRows : 0);
     const bool scans = stage == Stage::scan || stage == Stage::token;
     if (scans && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
-    if (stage == Stage::token && a.valueDim % tile.columns() == 0) constants.form |= formLinearWholeColumns;
+    if (scans && a.valueDim % tile.columns() == 0) constants.form |= formLinearWholeColumns;
+    if (stage == Stage::scan && plan.spans() == 1) constants.form |= formLinearOneSpan;
     if (stage == Stage::prepare && tile.wholeSubgroups) constants.form |= formLinearWholeSubgroups;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
     d.groups[1] = a.stateHeads, d.groups[2] = span.batches;
@@ -168,7 +169,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
         d.groups[0] = divideUp(a.valueDim, tile.columns());
         d.key = pipelineKey(tile.shuffleLanes ? Module::linearScanSubgroups : Module::linearScan, tile.lanes(), constants,
                             {tile.chunkTokens, tile.columnLanes, tile.rowLanes, tile.rowsPerLane, tile.columnsPerLane, tile.shuffleLanes,
-                             tile.blockTokens});
+                             tile.blockTokens, tile.edgeRows});
         return;
     case Stage::token:
         d.groups[0] = divideUp(a.valueDim, tile.columns());

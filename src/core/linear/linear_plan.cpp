@@ -95,6 +95,8 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
         tile.chunkTokens /= 2;
         tile.blockTokens = std::min(tile.chunkTokens, 2u);
     }
+    const uint64_t edges = 2ull * compileOperationsPerAccess * tile.rowsPerLane * tile.columnsPerLane;
+    tile.edgeRows = compileOperationsOf(plan) + edges <= compileLimit(caps) ? tile.rowsPerLane : 8u;
     tile.wholeSubgroups = tile.pairsShuffle && onCpu(caps) && tile.chunkTokens == caps.subgroupSize; // whose size does not vary
     tile.featureLanes = onCpu(caps) ? tile.columnLanes : 64;
     tile.prepareLanes = onCpu(caps) ? std::max(tile.chunkTokens, tile.columnLanes) : 64;
@@ -141,7 +143,7 @@ void layOutBlock(LinearPlan &plan) {
 uint64_t roundsOfChunk(const LinearPlan &plan) {
     const LinearTile &tile = plan.tile;
     if (plan.singleToken()) return 2 + 2ull * (tile.rowsPerLane / tile.blockRows + 1) + tile.rowLanes;
-    const uint64_t product = tile.rowLanes > 1 ? tile.rowLanes + 1 : 0, edges = tile.rowsPerLane / std::min(tile.rowsPerLane, 8u) + 1;
+    const uint64_t product = tile.rowLanes > 1 ? tile.rowLanes + 1 : 0, edges = tile.rowsPerLane / tile.edgeRows + 1;
     return 3 + product + plan.groupHeads() * (3 + product + tile.chunkTokens) + (plan.linear.snapshotCount() ? edges : 0);
 }
 uint64_t roundsOfPrepare(const LinearPlan &plan) {

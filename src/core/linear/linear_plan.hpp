@@ -15,6 +15,7 @@ struct LinearTile {
     // Of the scan, or of a single token: columns of the state in lanes, and rows of a column in registers or in several lanes.
     uint32_t columnLanes, rowLanes, rowsPerLane, columnsPerLane;
     uint32_t blockTokens;                // slots that a product takes at a time
+    uint32_t edgeRows;                   // of the scan: rows of the state that a lane loads or stores at a time
     uint32_t blockRows;                  // of a single token: rows that a lane takes at a time; otherwise 0
     uint32_t shuffleLanes;               // 0: operands come without subgroup shuffles
     uint32_t featureLanes, prepareLanes; // of a workgroup of the other stages
