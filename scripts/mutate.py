@@ -48,6 +48,7 @@ STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
 LISTS = "device VisibleBlocksOnDevice.areThoseOfTheOracle"
 LINEAR = "device LinearOnDevice.everyLengthAndForm:LinearOnDevice.drawnCasesAreThoseOfTheOracle"
 LINEAR_GRADIENT = "device LinearGradientOnDevice.everyLengthAndForm:LinearGradientOnDevice.drawnCasesAreThoseOfTheOracle"
+LINEAR_TOKEN = "device LinearOnDevice.singleTokens"
 LINEAR_CUT = "device LinearOnDevice.slicesChangeNoBit:LinearOnDevice.noSnapshotBehindTheLast:LinearOnDevice.longScansGoOnFromDispatchToDispatch"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
@@ -354,11 +355,15 @@ MUTATIONS = [
     ("linear-snapshot-behind-the-last", "linear/chunk.glsl", " && (snapshot + 1u) * snapshotTokens <= keyTokens;", ";", LINEAR_CUT),
     ("linear-rows-that-are-not-there", "linear/scan.comp", "wholeRows || rowFirst + r + e < rows ? sum : 0.0;", "sum;", "device LinearOnDevice.infinity*"),
     ("linear-lengths-not-clamped", "linear/chunk.glsl", "int(min(lengths[lengthsBase + entry], keyTokens))", "int(lengths[lengthsBase + entry])", LINEAR),
-    ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (span & spanFirst) == 0u;", "const bool kept = isReading;", LINEAR_CUT),
+    ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (!isOneSpan && (span & spanFirst) == 0u);", "const bool kept = isReading;", LINEAR_CUT),
     ("linear-decay-of-the-own-token", "linear/prepare.comp", "        sums[s] = sum;\n        sum += s <= slot ? each : 0.0;", "        sum += s <= slot ? each : 0.0;\n        sums[s] = sum;", LINEAR),
     ("linear-maximum-of-later-tokens", "linear/prepare.comp", "most = max(most, queryOf(n, d) + maximumAt(d, key, slot));", "most = max(most, queryOf(n, d));", LINEAR),
     ("linear-normalizer-not-rescaled", "linear/normalizer.comp", "if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);", "", LINEAR),
     ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", LINEAR),
+    ("linear-token-state-not-decayed", "linear/token.comp", "isGated ? kept * block[n] : block[n]", "block[n]", LINEAR_TOKEN),
+    ("linear-token-without-its-own-key", "linear/token.comp", "scale * fma(sums[2u * columnsPerLane], written[c], kept", "scale * fma(0.0, written[c], kept", LINEAR_TOKEN),
+    ("linear-token-last-rows-not-loaded", "linear/token.comp", "bool isRow(uint row) { return wholeRows || row < rows; }", "bool isRow(uint row) { return wholeRows || row + 1u < rows; }", LINEAR_TOKEN),
+    ("linear-token-block-not-loaded-again", "linear/token.comp", "if (!isOneBlock || !(isDelta || hasRows)) loadBlock", "if (!(isDelta || hasRows)) loadBlock", LINEAR_TOKEN),
     ("linear-heads-always-divided", "linear/chunk.glsl", "const uint mapped = (form & formLinearModulo) != 0u ? head % own : head / (count / own);", "const uint mapped = head / (count / own);", LINEAR),
 ]
 

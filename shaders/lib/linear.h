@@ -44,7 +44,9 @@ VKATTN_CONST formLinearReading = 8192u; // the chunks are reading chunks
 VKATTN_CONST formLinearFeatures = 14u;  // bit of the first, 2 bits: vkattn_feature_map
 VKATTN_CONST formLinearRandom = 65536u; // there is an omega
 VKATTN_CONST formLinearOfRows = 131072u; // map.comp: rows in place of keys
-VKATTN_CONST formLinearWholeRows = 262144u; // scan.comp: lanes cover the rows of the state exactly
+VKATTN_CONST formLinearWholeRows = 262144u; // scan.comp and token.comp: lanes cover the rows of the state exactly
+VKATTN_CONST formLinearWholeColumns = 1048576u; // and its columns
+VKATTN_CONST formLinearOneSpan = 2097152u; // scan.comp: no other dispatch has a part of the state's way
 VKATTN_CONST formLinearWholeSubgroups = 524288u; // prepare.comp: a subgroup has the slots of one chunk
 
 // How an operand lies: in the environment, five words an operand in this order.

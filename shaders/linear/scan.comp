@@ -22,6 +22,7 @@ layout(constant_id = 11) const uint rowsPerLane = 8;    // with VKATTN_SUBGROUPS
 layout(constant_id = 12) const uint columnsPerLane = 2; // pairs of neighbours
 layout(constant_id = 13) const uint shuffleLanes = 4;   // with VKATTN_SUBGROUPS
 layout(constant_id = 14) const uint blockTokens = 1;    // slots at a time; divides chunkTokens
+layout(constant_id = 15) const uint edgeRows = 8;       // rows of the state loaded or stored at a time; divides rowsPerLane
 
 layout(set = 0, binding = slotLinearQ, std430) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = slotLinearK, std430) readonly buffer K { uint k[]; };
@@ -31,7 +32,8 @@ layout(set = 0, binding = slotLinearStateIn, std430) readonly buffer StateIn { u
 layout(set = 0, binding = slotLinearStateOut, std430) buffer StateOut { uint stateOut[]; };
 layout(set = 0, binding = slotLinearSnapshots, std430) buffer Snapshots { uint snapshots[]; };
 
-const bool wholeRows = (form & formLinearWholeRows) != 0u;
+const bool wholeRows = (form & formLinearWholeRows) != 0u, wholeColumns = (form & formLinearWholeColumns) != 0u,
+           isOneSpan = (form & formLinearOneSpan) != 0u;
 const uint dotCount = chunkTokens * columnsPerLane, stateCount = rowsPerLane * columnsPerLane;
 shared float partial[rowLanes > 1u ? dotCount * rowLanes * columnLanes : 1u];
 
@@ -45,7 +47,7 @@ Place keyPlace, rowPlace, valuePlace, outPlace;
 uint groupHead; // among those that read the state
 
 uint columnOf(uint c) { return firstColumn + c / 2u * (2u * columnLanes) + 2u * columnLane + c % 2u; }
-bool isColumn(uint c) { return columnOf(c) < valueDim; }
+bool isColumn(uint c) { return wholeColumns || columnOf(c) < valueDim; }
 
 // What the state is multiplied with, of a slot and a row. Selects, no branches: an element that is not there is
 // read at the beginning of what is bound.
@@ -207,35 +209,41 @@ void changeState() {
     }
 }
 
-// Rows of the state that are loaded or stored at a time: each access is a branch in software drivers, and all of them
-// together would take longer to compile than the multiply-adds. With selects: every index into the array is a constant.
-const uint edgeRows = rowsPerLane < 8u ? rowsPerLane : 8u, edgeBlocks = rowsPerLane / edgeRows;
+// Rows of the state that are loaded or stored at a time. All of them where the device's compiler takes that; otherwise
+// in a loop, with selects, as every index into the array is a constant: of 128 rows a select for each of 16 places.
+const uint edgeBlocks = rowsPerLane / edgeRows;
 #define EACH_ELEMENT                                                                                                                       \
     [[dont_unroll]] for (uint block = 0u; block < edgeBlocks; ++block)                                                                     \
         [[unroll]] for (uint n = 0u; n < edgeRows * columnsPerLane; ++n)
 #define OF_ELEMENT                                                                                                                         \
     const uint row = rowFirst + block * edgeRows + n / columnsPerLane, column = columnOf(n % columnsPerLane);                              \
-    const bool there = row < rows && column < valueDim;
+    const bool there = (wholeRows || row < rows) && (wholeColumns || column < valueDim);
 float elementOfState(uint block, uint n) {
     float value = 0.0;
     [[unroll]] for (uint b = 0u; b < edgeBlocks; ++b) value = b == block ? state[b * edgeRows * columnsPerLane + n] : value;
     return value;
 }
+#define LOAD_STATE(words, place)                                                                                                           \
+    EACH_ELEMENT {                                                                                                                         \
+        OF_ELEMENT                                                                                                                         \
+        uint at = (place).at + row * (place).token + column * (place).dim;                                                                 \
+        at = there ? at : 0u;                                                                                                              \
+        float value = uintBitsToFloat(words[at]);                                                                                          \
+        value = there ? value : 0.0;                                                                                                       \
+        [[unroll]] for (uint b = 0u; b < edgeBlocks; ++b) {                                                                                \
+            const uint own = b * edgeRows * columnsPerLane + n;                                                                            \
+            state[own] = b == block ? value : state[own];                                                                                  \
+        }                                                                                                                                  \
+    }
 void loadState() {
     [[unroll]] for (uint n = 0u; n < stateCount; ++n) state[n] = 0.0;
-    const bool kept = isReading || (span & spanFirst) == 0u;
-    if (!kept && !hasStateIn) return;
-    Place place = Place(stateAt(), columnPitch, 1u);
-    if (hasStateIn && !kept) place = placeOf(linearStateIn, stateInBase, stateHead, stateHeads);
-    EACH_ELEMENT {
-        OF_ELEMENT
-        float value = 0.0;
-        const uint at = place.at + row * place.token + column * place.dim;
-        if (there) value = kept ? workspaceFloat(at) : uintBitsToFloat(stateIn[at]);
-        [[unroll]] for (uint b = 0u; b < edgeBlocks; ++b) {
-            const uint own = b * edgeRows * columnsPerLane + n;
-            state[own] = b == block ? value : state[own];
-        }
+    const bool kept = isReading || (!isOneSpan && (span & spanFirst) == 0u);
+    if (kept) {
+        const Place place = Place(stateAt(), columnPitch, 1u);
+        LOAD_STATE(workspace, place)
+    } else if (hasStateIn) {
+        const Place place = placeOf(linearStateIn, stateInBase, stateHead, stateHeads);
+        LOAD_STATE(stateIn, place)
     }
 }
 #define STORE_STATE(words, place, first)                                                                                                   \
@@ -245,11 +253,11 @@ void loadState() {
         if (there) words[(place).at + ((first) + row) * (place).token + column * (place).dim] = bits;                                      \
     }
 void storeState() {
-    if (hasStateOut && (span & spanLast) != 0u) {
+    if (hasStateOut && (isOneSpan || (span & spanLast) != 0u)) {
         const Place place = placeOf(linearStateOut, stateOutBase, stateHead, stateHeads);
         STORE_STATE(stateOut, place, 0u)
     }
-    if ((span & spanKeeps) != 0u) {
+    if (!isOneSpan && (span & spanKeeps) != 0u) {
         const Place place = Place(stateAt(), columnPitch, 1u);
         STORE_STATE(workspace, place, 0u)
     }

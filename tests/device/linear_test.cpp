@@ -101,6 +101,34 @@ TEST(LinearOnDevice, everyLengthAndForm) {
             }
 }
 
+// A token by itself, as a decode loop has it: a shader of its own where nothing but its row reads the state.
+TEST(LinearOnDevice, singleTokens) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("single tokens of linear attention");
+    for (const vkattn_linear_rule rule : rules)
+        for (const auto &[keyDim, valueDim] : {std::pair{3u, 5u}, {70u, 40u}, {128u, 128u}, {300u, 33u}}) {
+            LinearCase c = caseOf(rule, {2, 2, 1, keyDim, valueDim}, random);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        }
+    int drawn = 0;
+    const Draws draws{60, 400};
+    for (int n = 0; draws.take(n); ++n) {
+        LinearOptions options;
+        options.rule = rules[1 + random() % 4];
+        options.tokens = 1;
+        LinearCase c = drawLinear(random, options);
+        const vkattn_linear_attention &l = c.linear;
+        const bool own = !l.out.extent[2] || (l.q.extent[2] == 1 && l.out.extent[1] <= std::max(l.k.extent[1], l.v.extent[1]));
+        if (l.presentRoles || l.snapshotTokens || !own) continue;
+        ++drawn;
+        ASSERT_EQ(runAndVerify(*runtime, c), "") << "case " << n << ": " << c.text();
+    }
+    EXPECT_GT(drawn, 8);
+    std::printf("%d single tokens by themselves\n", drawn);
+}
+
 // The state after two halves is the state after the whole, up to rounding: the oracle bounds both, and the second
 // half is verified from the state that the first has stored.
 TEST(LinearOnDevice, twoHalvesMakeTheWhole) {

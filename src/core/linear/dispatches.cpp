@@ -8,7 +8,7 @@
 namespace vkattn {
 namespace {
 
-enum class Stage { mapKeys, mapRows, normalize, prepare, scan };
+enum class Stage { mapKeys, mapRows, normalize, prepare, scan, token };
 
 // Some chunks of some batch entries.
 struct SpanOfChunks {
@@ -32,6 +32,7 @@ SpanOfChunks spanOf(const LinearPlan &plan, uint32_t step, uint32_t number) {
 }
 
 Stage stageOf(const LinearPlan &plan, const SpanOfChunks &span, uint32_t index) {
+    if (plan.singleToken()) return Stage::token;
     Stage stages[5];
     uint32_t count = 0;
     if (plan.mapped() && !span.reading) stages[count++] = Stage::mapKeys;
@@ -80,6 +81,9 @@ uint32_t rolesOf(Stage stage, const LinearPlan &plan, const SpanOfChunks &span) 
         return plan.mapped()    ? 0
                : span.reading   ? ofRows
                                 : ofRows | bit(VKATTN_K) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH);
+    case Stage::token:
+        return ofRows | (rows ? bit(VKATTN_OUT) : 0) | bit(VKATTN_K) | bit(VKATTN_V) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH) |
+               bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT);
     case Stage::scan:
         break;
     }
@@ -137,7 +141,10 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     constants.elementTypes = type(VKATTN_Q) | type(VKATTN_OUT) << typesOut | type(VKATTN_K) << typesLinearK | type(VKATTN_V) << typesLinearV |
                              type(VKATTN_DECAY) << typesLinearDecay | type(VKATTN_WRITE_STRENGTH) << typesLinearStrength;
     constants.form = plan.form | (span.reading ? formLinearReading : 0) | (stage == Stage::mapRows ? formLinearOfRows : 0);
-    if (stage == Stage::scan && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
+    const bool scans = stage == Stage::scan || stage == Stage::token;
+    if (scans && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
+    if (scans && a.valueDim % tile.columns() == 0) constants.form |= formLinearWholeColumns;
+    if (stage == Stage::scan && plan.spans() == 1) constants.form |= formLinearOneSpan;
     if (stage == Stage::prepare && tile.wholeSubgroups) constants.form |= formLinearWholeSubgroups;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
     d.groups[1] = a.stateHeads, d.groups[2] = span.batches;
@@ -162,7 +169,13 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
         d.groups[0] = divideUp(a.valueDim, tile.columns());
         d.key = pipelineKey(tile.shuffleLanes ? Module::linearScanSubgroups : Module::linearScan, tile.lanes(), constants,
                             {tile.chunkTokens, tile.columnLanes, tile.rowLanes, tile.rowsPerLane, tile.columnsPerLane, tile.shuffleLanes,
-                             tile.blockTokens});
+                             tile.blockTokens, tile.edgeRows});
+        return;
+    case Stage::token:
+        d.groups[0] = divideUp(a.valueDim, tile.columns());
+        d.key = pipelineKey(
+            tile.shuffleLanes ? Module::linearTokenSubgroups : Module::linearToken, tile.lanes(), constants,
+            {tile.chunkTokens, tile.columnLanes, tile.rowLanes, tile.rowsPerLane, tile.columnsPerLane, tile.shuffleLanes, tile.blockRows});
         return;
     }
 }

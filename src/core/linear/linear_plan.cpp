@@ -31,16 +31,48 @@ bool onCpu(const Caps &caps) {
 // What a lane multiplies and adds for a chunk, after its loops are unrolled.
 uint64_t compileOperationsOf(const LinearPlan &plan) {
     const LinearTile &tile = plan.tile;
+    if (plan.singleToken()) {
+        const uint64_t block = uint64_t{tile.blockRows} * tile.columnsPerLane; // loaded twice, stored once
+        return block * (5 + 3 * compileOperationsPerAccess) +
+               4ull * compileOperationsPerAccess * divideUp(tile.blockRows, std::max(tile.shuffleLanes, 1u));
+    }
     const uint64_t product = uint64_t{tile.chunkTokens} * tile.rowsPerLane * tile.columnsPerLane;
     const uint64_t pairs = uint64_t{tile.chunkTokens} * tile.chunkTokens * tile.columnsPerLane;
     return product * (plan.linear.isDelta() ? 3 : 2) + pairs +
            compileOperationsPerAccess * tile.chunkTokens * (2ull * tile.columnsPerLane + 3 * divideUp(tile.rowsPerLane, std::max(tile.shuffleLanes, 1u)));
 }
 
+// One token of a recurrent rule that nothing but its own row reads after: of it token.comp needs no products beforehand.
+bool isSingleToken(const LinearAttention &a) {
+    return a.keyTokens == 1 && a.form != VKATTN_LINEAR_FORM_CHUNKED && !a.hasFeatures() && !a.has(VKATTN_KEY_LENGTHS) &&
+           a.snapshotCount() == 0 && (!a.uses(VKATTN_OUT) || (a.queryTokens == 1 && a.heads == a.stateHeads));
+}
+
+// A software driver's loads and stores are what a token costs, and not its multiply-adds; a GPU keeps a lane's rows in registers.
+vkattn_result chooseTokenTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *why) {
+    const LinearAttention &a = plan.linear;
+    LinearTile &tile = plan.tile;
+    const uint32_t mostColumns = onCpu(caps) ? 4 : 2;
+    tile.chunkTokens = tile.blockTokens = 1;
+    tile.featureLanes = tile.prepareLanes = 1; // of stages that there are not
+    tile.shuffleLanes = onCpu(caps) && shuffles(caps) ? caps.subgroupSize : 0;
+    tile.columnLanes = onCpu(caps) ? std::clamp(caps.subgroupSize, 4u, 16u) : 16u;
+    tile.columnsPerLane = mostColumns;
+    while (tile.columnsPerLane > 2 && tile.columnsPerLane * tile.columnLanes > a.valueDim) tile.columnsPerLane /= 2;
+    tile.blockRows = onCpu(caps) ? std::max(tile.shuffleLanes, 8u) : 32u;
+    const uint32_t blocks = divideUp(a.stateRows, tile.blockRows),
+                   mostLanes = std::min(caps.maxWorkgroupInvocations, caps.maxWorkgroupSize[0]);
+    tile.rowLanes = onCpu(caps) ? 1 : std::clamp(mostLanes / tile.columnLanes, 1u, std::min(blocks, 16u));
+    tile.rowsPerLane = divideUp(blocks, tile.rowLanes) * tile.blockRows;
+    if (tile.lanes() > mostLanes) return refuse(linearWords, "has lanes for no column of a state", why);
+    return VKATTN_OK;
+}
+
 // Tiles were not timed on a GPU yet.
 vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *why) {
     const LinearAttention &a = plan.linear;
     LinearTile &tile = plan.tile;
+    if (isSingleToken(a)) return chooseTokenTile(caps, plan, why);
     const bool shuffled = onCpu(caps) && shuffles(caps);
     tile.shuffleLanes = shuffled ? caps.subgroupSize : 0;
     tile.columnLanes = onCpu(caps) ? std::clamp(caps.subgroupSize, 4u, 16u) : 16u;
@@ -63,6 +95,8 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
         tile.chunkTokens /= 2;
         tile.blockTokens = std::min(tile.chunkTokens, 2u);
     }
+    const uint64_t edges = 2ull * compileOperationsPerAccess * tile.rowsPerLane * tile.columnsPerLane;
+    tile.edgeRows = compileOperationsOf(plan) + edges <= compileLimit(caps) ? tile.rowsPerLane : 8u;
     tile.wholeSubgroups = tile.pairsShuffle && onCpu(caps) && tile.chunkTokens == caps.subgroupSize; // whose size does not vary
     tile.featureLanes = onCpu(caps) ? tile.columnLanes : 64;
     tile.prepareLanes = onCpu(caps) ? std::max(tile.chunkTokens, tile.columnLanes) : 64;
@@ -93,6 +127,7 @@ void layOutBlock(LinearPlan &plan) {
         words += there ? count : 0;
     };
     LinearBlock &block = plan.block;
+    if (plan.singleToken()) return;
     place(block.read, true, group * c);
     place(block.factors, plan.inArrays(), plan.rowPitch);
     place(block.keysToEnd, plan.inArrays(), slots);
@@ -107,15 +142,17 @@ void layOutBlock(LinearPlan &plan) {
 // Rounds of all loops of a lane, of the stage that has most for a chunk; where a loop is left counts as one more.
 uint64_t roundsOfChunk(const LinearPlan &plan) {
     const LinearTile &tile = plan.tile;
-    const uint64_t product = tile.rowLanes > 1 ? tile.rowLanes + 1 : 0, edges = tile.rowsPerLane / std::min(tile.rowsPerLane, 8u) + 1;
+    if (plan.singleToken()) return 2 + 2ull * (tile.rowsPerLane / tile.blockRows + 1) + tile.rowLanes;
+    const uint64_t product = tile.rowLanes > 1 ? tile.rowLanes + 1 : 0, edges = tile.rowsPerLane / tile.edgeRows + 1;
     return 3 + product + plan.groupHeads() * (3 + product + tile.chunkTokens) + (plan.linear.snapshotCount() ? edges : 0);
 }
 uint64_t roundsOfPrepare(const LinearPlan &plan) {
+    if (plan.singleToken()) return 0;
     return uint64_t{plan.linear.stateRows + 1} * (3 + 4ull * plan.groupHeads());
 }
 
 uint64_t chunkBytes(const LinearPlan &plan, uint64_t batches) {
-    return 4 * batches * plan.linear.stateHeads * plan.block.words;
+    return plan.singleToken() ? 0 : 4 * batches * plan.linear.stateHeads * plan.block.words;
 }
 
 vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic *why) {
@@ -201,6 +238,7 @@ uint32_t firstDispatchOfSpan(const Schedule &schedule, uint32_t span) {
 } // namespace
 
 uint64_t linear::stateBytes(const LinearPlan &plan, uint64_t batches) {
+    if (plan.singleToken()) return 0;
     return 4 * batches * plan.linear.stateHeads * (uint64_t{plan.linear.stateRows} * plan.columnPitch + 2ull * plan.rowPitch);
 }
 
@@ -253,7 +291,9 @@ void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_expl
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
     const bool chunked = plan.tile.chunkTokens > 1;
-    out.form = chunked ? "chunks of tokens, columns of the state in lanes" : "token by token, columns of the state in lanes";
+    out.form = plan.singleToken() ? "one token, columns of the state in lanes"
+               : chunked          ? "chunks of tokens, columns of the state in lanes"
+                                  : "token by token, columns of the state in lanes";
     out.splits = 1;
     out.sliceCount = plan.slices;
     out.maxSlices = mostSlices(plan, limits);
@@ -278,8 +318,9 @@ void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_expl
     out.compileOperations = compileOperationsOf(plan);
     out.compileLimit = compileLimit(limits.caps);
     std::snprintf(out.choice, sizeof out.choice, "%s",
-                  chunked ? "with so many tokens, products of chunks cost less than reading and writing the state for each token"
-                          : "the tokens are few, or it was asked for");
+                  plan.singleToken() ? "of one token the state is read and written as it lies, in one dispatch"
+                  : chunked          ? "with so many tokens, products of chunks cost less than reading and writing the state for each token"
+                                     : "the tokens are few, or it was asked for");
 }
 
 } // namespace vkattn

@@ -12,9 +12,11 @@ namespace vkattn {
 // How the stages of linear attention lay out their workgroups (shaders/linear/).
 struct LinearTile {
     uint32_t chunkTokens; // slots of a chunk; 1: token by token
-    // Of the scan: columns of the state in lanes, and rows of a column in registers or in several lanes.
+    // Of the scan, or of a single token: columns of the state in lanes, and rows of a column in registers or in several lanes.
     uint32_t columnLanes, rowLanes, rowsPerLane, columnsPerLane;
     uint32_t blockTokens;                // slots that a product takes at a time
+    uint32_t edgeRows;                   // of the scan: rows of the state that a lane loads or stores at a time
+    uint32_t blockRows;                  // of a single token: rows that a lane takes at a time; otherwise 0
     uint32_t shuffleLanes;               // 0: operands come without subgroup shuffles
     uint32_t featureLanes, prepareLanes; // of a workgroup of the other stages
     bool pairsShuffle;                   // slots of a chunk shuffle what they have loaded
@@ -45,10 +47,11 @@ struct LinearPlan : Schedule {
 
     [[nodiscard]] bool mapped() const { return linear.hasFeatures(); }
     [[nodiscard]] bool inArrays() const { return linear.hasMaximum() || linear.decaysKeyDims(); }
+    [[nodiscard]] bool singleToken() const { return tile.blockRows > 0; }
     [[nodiscard]] bool readsInChunks() const { return (form & interop::formLinearRows) && (form & interop::formLinearCausal); }
     [[nodiscard]] uint32_t groupHeads() const { return linear.heads / linear.stateHeads; }
     [[nodiscard]] uint32_t spans() const { return keySpans + rowSpans; }
-    [[nodiscard]] uint32_t spanOfKeys() const { return 2 + (mapped() ? 2 + (readsInChunks() ? 1 : 0) : 0); }
+    [[nodiscard]] uint32_t spanOfKeys() const { return singleToken() ? 1 : 2 + (mapped() ? 2 + (readsInChunks() ? 1 : 0) : 0); }
     [[nodiscard]] uint32_t spanOfRows() const { return 2 + (mapped() ? 1 : 0); }
     [[nodiscard]] uint32_t perStep() const { return keySpans * spanOfKeys() + rowSpans * spanOfRows(); }
 };

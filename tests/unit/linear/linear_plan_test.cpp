@@ -139,8 +139,30 @@ TEST(LinearPlan, isExplained) {
     EXPECT_NE(std::string(e.form).find("chunks of tokens"), std::string::npos);
     EXPECT_GT(e.keysPerStep, 1u);
     EXPECT_EQ(e.bytesWritten - static_cast<double>(e.workspaceBytes), 4.0 * 2 * 3 * 1000 * 32);
-    vkattn_linear_attention token = plain(2, 3, 1, 32);
-    ASSERT_EQ(explain(limits.caps, operation(token), e, planOptions(0), &why), VKATTN_OK) << why.message;
+    const vkattn_linear_attention few = plain(2, 3, 3, 32);
+    ASSERT_EQ(explain(limits.caps, operation(few), e, planOptions(0), &why), VKATTN_OK) << why.message;
     EXPECT_NE(std::string(e.form).find("token by token"), std::string::npos);
     EXPECT_EQ(e.keysPerStep, 1u);
+}
+
+// A single token has a dispatch and a reason of its own, where nothing but its row reads the state.
+TEST(LinearPlan, takesASingleTokenInOneDispatch) {
+    const PlanLimits limits = limitsOf(strongCaps());
+    vkattn_explanation e{};
+    vkattn_diagnostic why{};
+    const auto isSingle = [&](const vkattn_linear_attention &l) {
+        EXPECT_EQ(explain(limits.caps, operation(l), e, planOptions(0), &why), VKATTN_OK) << why.message;
+        const bool single = std::string(e.form).find("one token") != std::string::npos;
+        EXPECT_EQ(single, e.dispatchCount == linear::setUpDispatches + 1);
+        EXPECT_EQ(single, std::string(e.choice).find("of one token") != std::string::npos);
+        return single;
+    };
+    vkattn_linear_attention token = plain(2, 3, 1, 32);
+    EXPECT_TRUE(isSingle(token));
+    token.form = VKATTN_LINEAR_FORM_CHUNKED;
+    EXPECT_FALSE(isSingle(token));
+    token.form = VKATTN_LINEAR_FORM_RECURRENT;
+    EXPECT_TRUE(isSingle(token));
+    token.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+    EXPECT_FALSE(isSingle(token));
 }
