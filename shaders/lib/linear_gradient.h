@@ -16,10 +16,10 @@ VKATTN_CONST slotLinearNonfinite = 5u;
 // elementTypes: that of what is gathered lowest, that of the gradient at typesOut
 
 // form, where not that of linear.h
-VKATTN_CONST formLinearWholeColumns = 1u << 20; // blocks cover the side of the state in registers exactly
-VKATTN_CONST formLinearOutward = 1u << 21;      // a stage that has two ways: the way out, token after token
-VKATTN_CONST formLinearNonfinite = 1u << 22;    // the word of NONFINITE is bound
-VKATTN_CONST formLinearSums = 1u << 23;         // the gradient has one number for all rows of the state
+VKATTN_CONST formLinearWholeBlocks = 1u << 24; // blocks cover the side of the state in registers exactly
+VKATTN_CONST formLinearOutward = 1u << 25;      // a stage that has two ways: the way out, token after token
+VKATTN_CONST formLinearNonfinite = 1u << 26;    // the word of NONFINITE is bound
+VKATTN_CONST formLinearSums = 1u << 27;         // the gradient has one number for all rows of the state
 
 // The environment, words of the workspace. Behind the first six: words from the beginning of a chunk's block.
 VKATTN_CONST linearGradientRowPitch = 0u;    // words between rows of what has a number for each row of the state

@@ -12,7 +12,7 @@ layout(constant_id = 11) const uint perLane = 8;      // of the side in register
 layout(constant_id = 12) const uint ownedPerLane = 1; // of the side in lanes
 layout(constant_id = 13) const uint shuffleLanes = 4;  // with VKATTN_SUBGROUPS; divides perLane
 
-const bool coversWhole = (form & formLinearWholeColumns) != 0u;
+const bool coversWhole = (form & formLinearWholeBlocks) != 0u;
 const uint ownCount = chunkTokens * ownedPerLane;
 
 float state[perLane * ownedPerLane];

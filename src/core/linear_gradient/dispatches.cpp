@@ -167,7 +167,7 @@ class Maker {
         finish(Module::linearGradientPairs, place_.chunks * kinds * plan_.tile.chunkTokens);
     }
     void scan(Module plain, Module shuffled, uint32_t owned, uint32_t side, uint32_t blocks, uint32_t perBlock, uint32_t ownedPerLane) {
-        if (blocks * perBlock == side) constants_.form |= formLinearWholeColumns;
+        if (blocks * perBlock == side) constants_.form |= formLinearWholeBlocks;
         d_.groups[0] = blocks * divideUp(owned, plan_.tile.lanes * ownedPerLane);
         make(plan_.tile.shuffleLanes ? shuffled : plain, plan_.tile.lanes,
              {plan_.tile.chunkTokens, plan_.rowBlocks, plan_.columnBlocks, perBlock, ownedPerLane, plan_.tile.shuffleLanes});
