@@ -22,24 +22,17 @@ void addWeights(Case &c, vkattn_dtype type) {
     c.weights = true, c.weightsType = type, c.weightsStyle = Style::padded;
 }
 
-constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
-                              {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
-                              {"prefixes", [](Case &c, Random &) { c.causal = c.prefixes = true; }}};
 TokenOffset near(Random &random) {
     return {static_cast<int32_t>(between(random, 0, 40)) - 15};
 }
-constexpr Variant offsets[] = {
-    {"causalOffset", [](Case &c, Random &r) { c.causal = c.offsets = true, c.queryOffset = near(r); }},
-    {"windowOffsets",
-     [](Case &c, Random &r) {
-         c.window = c.offsets = true, c.left = distance(r), c.right = distance(r);
-         c.queryOffset = near(r), c.keyOffset = near(r);
-     }},
-    {"offsetArrays",
-     [](Case &c, Random &r) {
-         c.causal = c.offsets = c.offsetArrays = true, c.keyOffset = r() % 2 ? near(r) : TokenOffset{};
-         c.hostileOffsets = r() % 2;
-     }}};
+constexpr Variant causal[] = {{"causal", [](Case &c, Random &) { c.causal = true; }},
+                              {"causalTopLeft", [](Case &c, Random &) { c.causal = c.topLeft = true; }},
+                              {"prefixes", [](Case &c, Random &) { c.causal = c.prefixes = true; }},
+                              {"causalOffset", [](Case &c, Random &r) { c.causal = c.offsets = true, c.queryOffset = near(r); }},
+                              {"offsetArrays", [](Case &c, Random &r) {
+                                   c.causal = c.offsets = c.offsetArrays = true, c.keyOffset = r() % 2 ? near(r) : TokenOffset{};
+                                   c.hostileOffsets = r() % 2;
+                               }}};
 constexpr Member offsetMembers[] = {member<&Case::offsets>("offsets"), member<&Case::offsetArrays>("offsetArrays"),
                                     member<&Case::hostileOffsets>("hostileOffsets"), member<&Case::queryOffset>("queryOffset"),
                                     member<&Case::keyOffset>("keyOffset")};
@@ -55,6 +48,11 @@ constexpr Variant window[] = {
     {"windowLeftTopLeft", [](Case &c, Random &r) { c.window = c.topLeft = true, c.left = distance(r), c.right = -1; }},
     {"windowRight", [](Case &c, Random &r) { c.window = true, c.left = -1, c.right = distance(r); }},
     {"dilation", [](Case &c, Random &r) { addWindow(c, r), c.dilation = between(r, 2, 5), c.headDilations = r() % 2; }},
+    {"windowOffsets",
+     [](Case &c, Random &r) {
+         c.window = c.offsets = true, c.left = distance(r), c.right = distance(r);
+         c.queryOffset = near(r), c.keyOffset = near(r);
+     }},
     {"globalTokens", [](Case &c, Random &r) { addWindow(c, r), c.globalTokens = true; }}};
 constexpr Member windowMembers[] = {member<&Case::window>("window"),
                                     member<&Case::left>("left"),
@@ -225,11 +223,9 @@ const Feature table[] = {
     {.name = "causal", .variants = causal, .isOn = [](const Case &c) { return c.causal; }, .members = causalMembers, .hides = true},
     {.name = "top-left", .isOn = [](const Case &c) { return c.topLeft; }, .members = topLeftMembers},
     {.name = "offsets",
-     .variants = offsets,
      .isOn = [](const Case &c) { return c.offsets; },
      .members = offsetMembers,
-     .pipelineTerm = anyOption,
-     .hides = true},
+     .pipelineTerm = anyOption},
     {.name = "window", .variants = window, .isOn = [](const Case &c) { return c.window; }, .members = windowMembers, .hides = true},
     {.name = "scale", .variants = scale, .isOn = [](const Case &c) { return c.scale.has_value(); }, .members = scaleMembers},
     {.name = "softcap",
