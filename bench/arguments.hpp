@@ -5,7 +5,7 @@
 #include "compile/table.hpp"
 #include "measure/linear.hpp"
 #include "measure/measure.hpp"
-#include "measure/shapes.hpp"
+#include "shapes/shapes.hpp"
 #include "report/csv.hpp"
 
 #include <optional>

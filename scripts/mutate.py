@@ -351,10 +351,10 @@ MUTATIONS = [
     ("linear-pair-with-the-next-token", "linear/scan.comp", "if (j > s) continue;", "if (j > s + 1u) continue;", LINEAR),
     ("linear-solve-without-the-last-pair-on-devices", "linear/scan.comp", "if (j >= s) continue;", "if (j + 1u >= s) continue;", LINEAR),
     ("linear-state-not-decayed", "linear/scan.comp", "workspaceFloat(fromStartAt(chunk, chunkTokens - 1u)) : 1.0;", "1.0 : 1.0;", LINEAR),
-    ("linear-row-lanes-lose-one", "linear/scan.comp", "for (uint other = 0u; other < rowLanes; ++other)", "for (uint other = 1u; other < rowLanes; ++other)", "device LinearOnDevice.manyFeatures"),
+    ("linear-row-lanes-lose-one", "linear/lanes.glsl", "for (uint other = 0u; other < rowLanes; ++other)", "for (uint other = 1u; other < rowLanes; ++other)", "device LinearOnDevice.manyFeatures"),
     ("linear-snapshot-behind-the-last", "linear/chunk.glsl", " && (snapshot + 1u) * snapshotTokens <= keyTokens;", ";", LINEAR_CUT),
-    ("linear-rows-that-are-not-there", "linear/scan.comp", "wholeRows || rowFirst + r + e < rows ? sum : 0.0;", "sum;", "device LinearOnDevice.infinity*"),
-    ("linear-lengths-not-clamped", "linear/chunk.glsl", "int(min(lengths[lengthsBase + entry], keyTokens))", "int(lengths[lengthsBase + entry])", LINEAR),
+    ("linear-rows-that-are-not-there", "linear/scan.comp", "isRow(rowFirst + r + e) ? sum : 0.0;", "sum;", "device LinearOnDevice.infinity*"),
+    ("linear-lengths-not-clamped", "linear/unit.glsl", "int(min(lengths[lengthsBase + entry], keyTokens))", "int(lengths[lengthsBase + entry])", LINEAR),
     ("linear-span-begins-without-a-state", "linear/scan.comp", "const bool kept = isReading || (!isOneSpan && (span & spanFirst) == 0u);", "const bool kept = isReading;", LINEAR_CUT),
     ("linear-decay-of-the-own-token", "linear/prepare.comp", "        sums[s] = sum;\n        sum += s <= slot ? each : 0.0;", "        sum += s <= slot ? each : 0.0;\n        sums[s] = sum;", LINEAR),
     ("linear-maximum-of-later-tokens", "linear/prepare.comp", "most = max(most, queryOf(n, d) + maximumAt(d, key, slot));", "most = max(most, queryOf(n, d));", LINEAR),
@@ -362,9 +362,9 @@ MUTATIONS = [
     ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", LINEAR),
     ("linear-token-state-not-decayed", "linear/token.comp", "isGated ? kept * block[n] : block[n]", "block[n]", LINEAR_TOKEN),
     ("linear-token-without-its-own-key", "linear/token.comp", "scale * fma(sums[2u * columnsPerLane], written[c], kept", "scale * fma(0.0, written[c], kept", LINEAR_TOKEN),
-    ("linear-token-last-rows-not-loaded", "linear/token.comp", "bool isRow(uint row) { return wholeRows || row < rows; }", "bool isRow(uint row) { return wholeRows || row + 1u < rows; }", LINEAR_TOKEN),
+    ("linear-token-last-rows-not-loaded", "linear/lanes.glsl", "bool isRow(uint row) { return wholeRows || row < rows; }", "bool isRow(uint row) { return wholeRows || row + 1u < rows; }", LINEAR_TOKEN),
     ("linear-token-block-not-loaded-again", "linear/token.comp", "if (!isOneBlock || !(isDelta || hasRows)) loadBlock", "if (!(isDelta || hasRows)) loadBlock", LINEAR_TOKEN),
-    ("linear-heads-always-divided", "linear/chunk.glsl", "const uint mapped = (form & formLinearModulo) != 0u ? head % own : head / (count / own);", "const uint mapped = head / (count / own);", LINEAR),
+    ("linear-heads-always-divided", "linear/unit.glsl", "return (form & formLinearModulo) != 0u ? head % own : head / (count / own);", "return head / (count / own);", LINEAR),
 ]
 
 

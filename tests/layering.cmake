@@ -21,7 +21,7 @@ set(allow_src/analysis        "")
 set(allow_src/picture         analysis/ program/ nlohmann/)
 set(allow_src/tool            vkattn/ analysis/ picture/ program/ conform/ nlohmann/ CLI/)
 set(allow_samples             vkattn/ program/ vulkan/ CLI/)
-set(allow_bench               vkattn/ program/ compile/ device/ machine/ measure/ report/)
+set(allow_bench               vkattn/ program/ compile/ device/ machine/ measure/ report/ shapes/)
 set(allow_include/vkattn      vkattn/ vulkan/)
 # Within core, the folders that a folder may include besides its own: a plan needs no shader and no
 # Vulkan call, a kernel no Vulkan call.
@@ -34,7 +34,7 @@ set(allow_src/core/gradient core/plan/ core/shaders/ core/tiles/ core/kernels/st
 set(allow_src/core/statistics core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/visible_blocks core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/linear      core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
-set(allow_src/core/linear_gradient core/plan/ core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
+set(allow_src/core/linear_gradient core/plan/ core/linear/linear_form.hpp core/shaders/ core/tiles/ core/kernels/flash.hpp core/kernels/explain.hpp)
 set(allow_src/core/device   core/plan/caps.hpp)
 set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/operations/ core/device/)
 set(allow_src/core/.        core/)

@@ -1,7 +1,7 @@
 #include "measure/measure.hpp"
 
 #include "failure.hpp"
-#include "measure/operands.hpp"
+#include "shapes/operands.hpp"
 #include "text.hpp"
 
 #include <algorithm>

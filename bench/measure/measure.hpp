@@ -2,7 +2,7 @@
 #pragma once
 
 #include "machine/peaks.hpp"
-#include "measure/shapes.hpp"
+#include "shapes/shapes.hpp"
 
 #include <vkattn/runtime.hpp>
 

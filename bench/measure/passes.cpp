@@ -1,6 +1,6 @@
 #include "measure/passes.hpp"
 
-#include "measure/operands.hpp"
+#include "shapes/operands.hpp"
 #include "report/csv.hpp"
 #include "text.hpp"
 

@@ -1,6 +1,6 @@
 #include "report/linear_report.hpp"
 
-#include "measure/operands.hpp"
+#include "shapes/operands.hpp"
 #include "measure/sweep.hpp"
 #include "report/csv.hpp"
 #include "text.hpp"

@@ -272,9 +272,9 @@ typedef enum vkattn_role {
     VKATTN_PROGRAM_BUFFER_1 = 85,
     VKATTN_PROGRAM_BUFFER_2 = 86,
     VKATTN_PROGRAM_BUFFER_3 = 87,
+    VKATTN_X_LSE = 88, /* read: the log-sum-exp of what a merge is applied to (vkattn/operations.h) */
     VKATTN_QUERY_OFFSETS = 89, /* read: i32[batch] (vkattn_offset) */
     VKATTN_KEY_OFFSETS = 90,   /* read: i32[batch] */
-    VKATTN_X_LSE = 88, /* read: the log-sum-exp of what a merge is applied to (vkattn/operations.h) */
     /* Linear attention (vkattn/linear.h); its other roles are Q, K, V, OUT and KEY_LENGTHS. */
     VKATTN_DECAY = 96,          /* read */
     VKATTN_WRITE_STRENGTH = 97, /* read */
@@ -326,19 +326,21 @@ typedef enum vkattn_flag_bits {
  * i + queryOffset_b - keyOffset_b. A decode step over a cache whose capacity is more than what is filled has
  * the number of tokens before it; a prompt in chunks, the tokens of the chunks before. Both stand in place of
  * the two alignments. Rows of negative positions see what the rules leave them: nothing with VKATTN_CAUSAL. */
+#define VKATTN_MAX_OFFSET (1 << 28)
+
 typedef enum vkattn_offset_kind {
     VKATTN_OFFSET_NONE = 0,   /* 0; without any offset VKATTN_ALIGN_TOP_LEFT decides. `tokens` is 0 */
     VKATTN_OFFSET_NUMBER = 1, /* `tokens` */
     /* `tokens` more than the batch entry's number in VKATTN_QUERY_OFFSETS or VKATTN_KEY_OFFSETS, which is
      * data on the device: read when the commands run, never trusted. Such a number, an offset, and the
-     * difference of the two offsets each count as at most 2^28 to either side. */
+     * difference of the two offsets each count as at most VKATTN_MAX_OFFSET to either side. */
     VKATTN_OFFSET_ARRAY = 2,
     VKATTN_OFFSET_KIND_MAX = 0x7fffffff
 } vkattn_offset_kind;
 
 typedef struct vkattn_offset {
     vkattn_offset_kind kind;
-    int32_t tokens; /* -2^28 to 2^28 */
+    int32_t tokens; /* -VKATTN_MAX_OFFSET to VKATTN_MAX_OFFSET */
 } vkattn_offset;
 
 /* What `scores` holds of a pair, by the formulas above. Every pair of a row and a key is there up to
@@ -546,7 +548,7 @@ typedef struct vkattn_problem {
     const vkattn_program *program; /* optional: NULL, and the two below are zero */
     uint32_t programWords[16];     /* what vkattnWord returns */
     uint32_t programBufferWords[4]; /* words of VKATTN_PROGRAM_BUFFER_0 to 3; 0: not bound */
-    vkattn_offset queryOffset, keyOffset; /* optional; at most 2^28 queries and keys */
+    vkattn_offset queryOffset, keyOffset; /* optional; at most VKATTN_MAX_OFFSET queries and keys */
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

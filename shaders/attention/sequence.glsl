@@ -17,7 +17,8 @@ Sequence sequenceOf(uint batchInChunk) {
 #ifdef VKATTN_LENGTHS_BOUND
     if ((flags & flagTable) != 0u) {
         const uint at = lengthsBase + batchInChunk * sequenceWords;
-        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u, int(lengths[at + sequenceShift]));
+        s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u, 0);
+        if ((flags & flagOffsets) != 0u) s.shift = int(lengths[at + sequenceShift]);
         if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
         if ((pairTerms & (termsOfRules | termsOfHooks)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
     } else if ((flags & flagKeyLengths) != 0u) {

@@ -6,41 +6,19 @@
 #endif
 #include "lib/element.glsl"
 
-layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
-layout(constant_id = constantForm) const uint form = 0;                 // interop.h
-layout(constant_id = 8) const uint chunkTokens = 1;                     // slots of a chunk
+layout(set = 0, binding = slotLinearLengths, std430) readonly buffer Lengths { uint lengths[]; };
+
+#include "linear/unit.glsl"
 
 const uint qType = elementTypes & 15u, outType = elementTypes >> typesOut & 15u, kType = elementTypes >> typesLinearK & 15u,
            vType = elementTypes >> typesLinearV & 15u, decayType = elementTypes >> typesLinearDecay & 15u,
            strengthType = elementTypes >> typesLinearStrength & 15u;
-const bool isDelta = (form & formLinearDelta) != 0u, isGated = (form & formLinearGated) != 0u, decaysKeyDims = (form & formLinearKeyDims) != 0u,
-           isMapped = (form & formLinearMapped) != 0u, hasMaximum = (form & formLinearMaximum) != 0u,
-           isCausal = (form & formLinearCausal) != 0u, isReading = (form & formLinearReading) != 0u, hasRows = (form & formLinearRows) != 0u,
-           hasStateIn = (form & formLinearStateIn) != 0u, hasStateOut = (form & formLinearStateOut) != 0u,
-           hasSnapshots = (form & formLinearSnapshots) != 0u;
+const bool isReading = (form & formLinearReading) != 0u, hasRows = (form & formLinearRows) != 0u,
+           hasStateOut = (form & formLinearStateOut) != 0u, hasSnapshots = (form & formLinearSnapshots) != 0u;
 // Keys and rows are arrays of the workspace, with decays or maxima worked in.
 const bool inArrays = decaysKeyDims || hasMaximum;
 
-layout(set = 0, binding = slotWorkspace, std430) buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = slotLinearLengths, std430) readonly buffer Lengths { uint lengths[]; };
-
-float workspaceFloat(uint word) { return uintBitsToFloat(workspace[word]); }
-
-// Of the batch entry and the state head.
-uint entry, stateHead;
-int keyCount, shift; // shift: from a row to its position
-uint unit;           // among those of the dispatch
-void beginUnit() {
-    stateHead = gl_WorkGroupID.y;
-    entry = gl_WorkGroupID.z;
-    unit = entry * stateHeads + stateHead;
-    keyCount = int(keyTokens);
-    if ((form & formLinearLengths) != 0u) keyCount = int(min(lengths[lengthsBase + entry], keyTokens));
-    shift = (form & formLinearTopLeft) != 0u ? 0 : keyCount - int(queryTokens);
-}
-uint groupHeads() { return heads / stateHeads; }
-// The n-th head of out that reads the state.
-uint headOfState(uint n) { return (form & formLinearModulo) != 0u ? n * stateHeads + stateHead : stateHead * groupHeads() + n; }
+void beginUnit() { beginUnitOf(gl_WorkGroupID.z, gl_WorkGroupID.y); }
 
 // An operand: where its element of the unit's batch entry and a head is, and what lies between tokens and dims.
 struct Place {
@@ -49,8 +27,7 @@ struct Place {
 // `head` of `count` heads is that of the larger number.
 Place placeOf(uint operand, uint base, uint head, uint count) {
     const uint word = operand * linearOperandWords, own = workspace[word + 4u];
-    const uint mapped = (form & formLinearModulo) != 0u ? head % own : head / (count / own);
-    return Place(base + entry * workspace[word] + mapped * workspace[word + 1u], workspace[word + 2u], workspace[word + 3u]);
+    return Place(base + entry * workspace[word] + mappedHead(head, count, own) * workspace[word + 1u], workspace[word + 2u], workspace[word + 3u]);
 }
 
 // Keys [first, first + tokens); of a reading chunk `first` is a row.

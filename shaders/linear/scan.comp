@@ -16,24 +16,15 @@
 
 #include "linear/chunk.glsl"
 
-layout(constant_id = 9) const uint columnLanes = 8;
-layout(constant_id = 10) const uint rowLanes = 1;
-layout(constant_id = 11) const uint rowsPerLane = 8;    // with VKATTN_SUBGROUPS a multiple of shuffleLanes
-layout(constant_id = 12) const uint columnsPerLane = 2; // pairs of neighbours
-layout(constant_id = 13) const uint shuffleLanes = 4;   // with VKATTN_SUBGROUPS
+#include "linear/lanes.glsl"
+
+// With VKATTN_SUBGROUPS rowsPerLane is a multiple of shuffleLanes.
 layout(constant_id = 14) const uint blockTokens = 1;    // slots at a time; divides chunkTokens
 layout(constant_id = 15) const uint edgeRows = 8;       // rows of the state loaded or stored at a time; divides rowsPerLane
 
-layout(set = 0, binding = slotLinearQ, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = slotLinearK, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = slotLinearV, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = slotLinearOut, std430) buffer Out { uint outWords[]; };
-layout(set = 0, binding = slotLinearStateIn, std430) readonly buffer StateIn { uint stateIn[]; };
-layout(set = 0, binding = slotLinearStateOut, std430) buffer StateOut { uint stateOut[]; };
 layout(set = 0, binding = slotLinearSnapshots, std430) buffer Snapshots { uint snapshots[]; };
 
-const bool wholeRows = (form & formLinearWholeRows) != 0u, wholeColumns = (form & formLinearWholeColumns) != 0u,
-           isOneSpan = (form & formLinearOneSpan) != 0u;
+const bool isOneSpan = (form & formLinearOneSpan) != 0u;
 const uint dotCount = chunkTokens * columnsPerLane, stateCount = rowsPerLane * columnsPerLane;
 shared float partial[rowLanes > 1u ? dotCount * rowLanes * columnLanes : 1u];
 
@@ -41,13 +32,9 @@ float state[stateCount];
 float dots[dotCount];    // of slots with the state
 float written[dotCount]; // u
 
-uint lane, columnLane, rowLane, rowFirst, firstColumn;
 ChunkPlace chunk;
 Place keyPlace, rowPlace, valuePlace, outPlace;
 uint groupHead; // among those that read the state
-
-uint columnOf(uint c) { return firstColumn + c / 2u * (2u * columnLanes) + 2u * columnLane + c % 2u; }
-bool isColumn(uint c) { return wholeColumns || columnOf(c) < valueDim; }
 
 // What the state is multiplied with, of a slot and a row. Selects, no branches: an element that is not there is
 // read at the beginning of what is bound.
@@ -103,11 +90,7 @@ void multiplyState(const uint which) {
         }
     if (rowLanes > 1u) {
         barrier(); // what lay there was read
-        [[unroll]] for (uint n = 0u; n < dotCount; ++n) partial[(n * rowLanes + rowLane) * columnLanes + columnLane] = dots[n];
-        barrier();
-        [[unroll]] for (uint n = 0u; n < dotCount; ++n) dots[n] = 0.0;
-        [[dont_unroll]] for (uint other = 0u; other < rowLanes; ++other)
-            [[unroll]] for (uint n = 0u; n < dotCount; ++n) dots[n] += partial[(n * rowLanes + other) * columnLanes + columnLane];
+        ADD_ROW_LANES(dots, dotCount)
     }
 }
 
@@ -203,7 +186,7 @@ void changeState() {
                 float sum = inArrays || isGated ? ofRow * state[n] : state[n];
                 [[unroll]] for (uint s = 0u; s < chunkTokens; ++s) sum = fma(x[s], written[s * columnsPerLane + c], sum);
                 // A row that is not there stays 0, whatever is written: 0 * infinity is NaN.
-                state[n] = wholeRows || rowFirst + r + e < rows ? sum : 0.0;
+                state[n] = isRow(rowFirst + r + e) ? sum : 0.0;
             }
         }
     }
@@ -217,7 +200,7 @@ const uint edgeBlocks = rowsPerLane / edgeRows;
         [[unroll]] for (uint n = 0u; n < edgeRows * columnsPerLane; ++n)
 #define OF_ELEMENT                                                                                                                         \
     const uint row = rowFirst + block * edgeRows + n / columnsPerLane, column = columnOf(n % columnsPerLane);                              \
-    const bool there = (wholeRows || row < rows) && (wholeColumns || column < valueDim);
+    const bool there = isRow(row) && (wholeColumns || column < valueDim);
 float elementOfState(uint block, uint n) {
     float value = 0.0;
     [[unroll]] for (uint b = 0u; b < edgeBlocks; ++b) value = b == block ? state[b * edgeRows * columnsPerLane + n] : value;
@@ -269,11 +252,7 @@ void storeSnapshot(uint snapshot) {
 
 void main() {
     beginUnit();
-    lane = gl_LocalInvocationID.x;
-    columnLane = lane % columnLanes;
-    rowLane = lane / columnLanes;
-    rowFirst = rowLane * rowsPerLane;
-    firstColumn = gl_WorkGroupID.x * columnLanes * columnsPerLane;
+    beginLanes();
     if (!isMapped) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     valuePlace = placeOf(linearV, vBase, stateHead, stateHeads);
     loadState();

@@ -15,23 +15,13 @@
 
 #include "linear/chunk.glsl"
 
-layout(constant_id = 9) const uint columnLanes = 8;
-layout(constant_id = 10) const uint rowLanes = 1;
-layout(constant_id = 11) const uint rowsPerLane = 8;    // a multiple of blockRows
-layout(constant_id = 12) const uint columnsPerLane = 2; // pairs of neighbours
-layout(constant_id = 13) const uint shuffleLanes = 4;   // with VKATTN_SUBGROUPS
-layout(constant_id = 14) const uint blockRows = 8;      // with VKATTN_SUBGROUPS a multiple of shuffleLanes
+#include "linear/lanes.glsl"
 
-layout(set = 0, binding = slotLinearQ, std430) readonly buffer Q { uint q[]; };
-layout(set = 0, binding = slotLinearK, std430) readonly buffer K { uint k[]; };
-layout(set = 0, binding = slotLinearV, std430) readonly buffer V { uint v[]; };
-layout(set = 0, binding = slotLinearOut, std430) buffer Out { uint outWords[]; };
-layout(set = 0, binding = slotLinearStateIn, std430) readonly buffer StateIn { uint stateIn[]; };
-layout(set = 0, binding = slotLinearStateOut, std430) buffer StateOut { uint stateOut[]; };
+layout(constant_id = 14) const uint blockRows = 8; // divides rowsPerLane; with VKATTN_SUBGROUPS a multiple of shuffleLanes
+
 layout(set = 0, binding = slotLinearDecay, std430) readonly buffer Decay { uint decay[]; };
 layout(set = 0, binding = slotLinearStrength, std430) readonly buffer Strength { uint strength[]; };
 
-const bool wholeRows = (form & formLinearWholeRows) != 0u, wholeColumns = (form & formLinearWholeColumns) != 0u;
 const uint blockCount = blockRows * columnsPerLane, sumCount = 2u * columnsPerLane + 1u;
 const bool isOneBlock = rowsPerLane == blockRows;
 shared float partial[rowLanes > 1u ? sumCount * rowLanes * columnLanes : 1u];
@@ -40,14 +30,9 @@ float block[blockCount];  // of the state, decayed where rows decay by themselve
 float keys[blockRows], factors[blockRows]; // of the block's rows
 float sums[sumCount];     // of columns with k, and with q; then q . k
 
-uint lane, columnLane, rowLane, rowFirst, firstColumn;
 Place keyPlace, rowPlace, decayPlace, inPlace, outPlace;
 
-uint columnOf(uint c) { return firstColumn + c / 2u * (2u * columnLanes) + 2u * columnLane + c % 2u; }
-bool isColumn(uint c) { return wholeColumns || columnOf(c) < valueDim; }
-
 // Selects, no branches: an element that is not there is read at the beginning of what is bound.
-bool isRow(uint row) { return wholeRows || row < rows; }
 float keyAt(uint row) {
     const uint at = isRow(row) ? keyPlace.at + row * keyPlace.dim : 0u;
     const float value = LOAD_ELEMENT(k, kType, at);
@@ -113,14 +98,6 @@ void multiplyBlock(uint first) {
     }
 }
 
-void addRowLanes() {
-    [[unroll]] for (uint n = 0u; n < sumCount; ++n) partial[(n * rowLanes + rowLane) * columnLanes + columnLane] = sums[n];
-    barrier();
-    [[unroll]] for (uint n = 0u; n < sumCount; ++n) sums[n] = 0.0;
-    [[dont_unroll]] for (uint other = 0u; other < rowLanes; ++other)
-        [[unroll]] for (uint n = 0u; n < sumCount; ++n) sums[n] += partial[(n * rowLanes + other) * columnLanes + columnLane];
-}
-
 void storeBlock(uint first, float kept, const float written[columnsPerLane]) {
     [[unroll]] for (uint n = 0u; n < blockCount; ++n) {
         const uint row = first + n / columnsPerLane, c = n % columnsPerLane;
@@ -132,11 +109,7 @@ void storeBlock(uint first, float kept, const float written[columnsPerLane]) {
 
 void main() {
     beginUnit();
-    lane = gl_LocalInvocationID.x;
-    columnLane = lane % columnLanes;
-    rowLane = lane / columnLanes;
-    rowFirst = rowLane * rowsPerLane;
-    firstColumn = gl_WorkGroupID.x * columnLanes * columnsPerLane;
+    beginLanes();
     keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     if (hasRows) rowPlace = placeOf(linearQ, qBase, stateHead, stateHeads);
     if (hasStateIn) inPlace = placeOf(linearStateIn, stateInBase, stateHead, stateHeads);
@@ -154,7 +127,9 @@ void main() {
             loadBlock(rowFirst + r);
             multiplyBlock(rowFirst + r);
         }
-        if (rowLanes > 1u) addRowLanes();
+        if (rowLanes > 1u) {
+            ADD_ROW_LANES(sums, sumCount)
+        }
     }
 
     const Place valuePlace = placeOf(linearV, vBase, stateHead, stateHeads);

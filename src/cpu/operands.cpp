@@ -1,7 +1,7 @@
 #include "cpu/operands.hpp"
 
 #include "cpu/entry.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 
 #include <algorithm>
 #include <iterator>

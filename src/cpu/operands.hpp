@@ -2,7 +2,7 @@
 #pragma once
 
 #include "problem/gradient.hpp"
-#include "problem/operation.hpp"
+#include "problem/operations/operation.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
 #include "problem/visible_blocks.hpp"

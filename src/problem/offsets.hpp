@@ -11,7 +11,7 @@ namespace vkattn {
 struct Problem;
 
 // Sums of positions, windows and offsets stay within 32 bits, as shaders compute them.
-constexpr int32_t maxOffset = 1 << 28;
+constexpr int32_t maxOffset = VKATTN_MAX_OFFSET;
 
 [[nodiscard]] constexpr bool isOffsetArray(vkattn_role role) {
     return role == VKATTN_QUERY_OFFSETS || role == VKATTN_KEY_OFFSETS;

@@ -1,7 +1,7 @@
 #include "problem/problem.hpp"
 
 #include "problem/dropout.hpp"
-#include "problem/operation.hpp"
+#include "problem/operations/operation.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
 

@@ -104,14 +104,7 @@ std::vector<unsigned char> maskOfRules(const conform::CaseData &data) {
         for (uint32_t h = 0; h < heads; ++h)
             for (uint32_t i = 0; i < queries; ++i) {
                 const conform::Span &s = data.spans[b];
-                int64_t at = c.topLeft ? int64_t{i} : int64_t{i} + s.keys - int64_t{s.queries};
-                if (c.offsets) {
-                    const int64_t most = 1 << 28;
-                    int64_t query = c.queryOffset.tokens, key = c.keyOffset.tokens;
-                    if (!data.queryOffsets.empty()) query += std::clamp<int64_t>(static_cast<int32_t>(data.queryOffsets[b]), -most, most);
-                    if (!data.keyOffsets.empty()) key += std::clamp<int64_t>(static_cast<int32_t>(data.keyOffsets[b]), -most, most);
-                    at = i + std::clamp(std::clamp(query, -most, most) - std::clamp(key, -most, most), -most, most);
-                }
+                const int64_t at = data.position(b, i);
                 std::set<uint32_t> columns;
                 if (hasBlocks) {
                     const uint32_t rows = (queries + c.blockQueries - 1) / c.blockQueries, all = (keys + blockKeys - 1) / blockKeys;

@@ -2,49 +2,26 @@
 // block in the workspace lies.
 #include "lib/element.glsl"
 
-layout(constant_id = constantElementTypes) const uint elementTypes = 0; // interop.h
-layout(constant_id = constantForm) const uint form = 0;                 // interop.h
-layout(constant_id = 8) const uint chunkTokens = 1;                     // slots of a chunk
-layout(constant_id = 9) const uint rowBlocks = 1;                       // of the rows of the state
+layout(set = 0, binding = slotLinearGradientLengths, std430) readonly buffer Lengths { uint lengths[]; };
+
+#include "linear/unit.glsl"
+
+layout(constant_id = 9) const uint rowBlocks = 1; // of the rows of the state
 layout(constant_id = 10) const uint columnBlocks = 1;
 
 const uint sourceType = elementTypes & 15u, gradientType = elementTypes >> typesOut & 15u;
-const bool isDelta = (form & formLinearDelta) != 0u, isGated = (form & formLinearGated) != 0u, decaysKeyDims = (form & formLinearKeyDims) != 0u,
-           isMapped = (form & formLinearMapped) != 0u, hasMaximum = (form & formLinearMaximum) != 0u,
-           isCausal = (form & formLinearCausal) != 0u, hasStateIn = (form & formLinearStateIn) != 0u,
-           isOutward = (form & formLinearOutward) != 0u;
+const bool isOutward = (form & formLinearOutward) != 0u;
 // A factor for each row of the state, of decays or of maxima; dDecay needs the states.
 const bool hasRowFactors = decaysKeyDims || hasMaximum, needsStates = isGated || decaysKeyDims;
 
-layout(set = 0, binding = slotWorkspace, std430) buffer Workspace { uint workspace[]; };
-layout(set = 0, binding = slotLinearGradientLengths, std430) readonly buffer Lengths { uint lengths[]; };
-
-float workspaceFloat(uint word) { return uintBitsToFloat(workspace[word]); }
 void store(uint word, float value) { workspace[word] = floatBitsToUint(value); }
 
-// Of the batch entry and the state head.
-uint entry, stateHead;
-int keyCount, shift; // shift: from a row to its position
-uint unit;           // among those of the dispatch
 uint rowPitch, columnPitch;
-void beginEntry(uint b) {
-    entry = b;
-    keyCount = int(keyTokens);
-    if ((form & formLinearLengths) != 0u) keyCount = int(min(lengths[lengthsBase + entry], keyTokens));
-    shift = (form & formLinearTopLeft) != 0u ? 0 : keyCount - int(queryTokens);
-}
 void beginUnit() {
-    stateHead = gl_WorkGroupID.y;
-    beginEntry(gl_WorkGroupID.z);
-    unit = entry * stateHeads + stateHead;
+    beginUnitOf(gl_WorkGroupID.z, gl_WorkGroupID.y);
     rowPitch = workspace[linearGradientRowPitch];
     columnPitch = workspace[linearGradientColumnPitch];
 }
-uint groupHeads() { return heads / stateHeads; }
-// The n-th head of out that reads the state.
-uint headOfState(uint n) { return (form & formLinearModulo) != 0u ? n * stateHeads + stateHead : stateHead * groupHeads() + n; }
-// Of an operand with `own` heads, that of a head of a larger number.
-uint mappedHead(uint head, uint count, uint own) { return (form & formLinearModulo) != 0u ? head % own : head / (count / own); }
 uint kindOfGiven() { return groupHeads() + 1u; }
 
 // Keys from `first` on, or rows.

@@ -227,7 +227,7 @@ bool CaseData::isKey(uint32_t b, uint32_t token) const {
 
 int64_t CaseData::position(uint32_t b, uint32_t i) const {
     if (c.offsets) {
-        const auto limited = [](int64_t tokens) { return std::clamp<int64_t>(tokens, -(1 << 28), 1 << 28); };
+        const auto limited = [](int64_t tokens) { return std::clamp<int64_t>(tokens, -VKATTN_MAX_OFFSET, VKATTN_MAX_OFFSET); };
         const auto offset = [&](int32_t number, const std::vector<uint32_t> &of) {
             return limited(number + (of.empty() ? 0 : limited(static_cast<int32_t>(of[b]))));
         };

@@ -1,5 +1,6 @@
 #include "conform/cases/members.hpp"
 
+#include <cstdlib>
 #include <charconv>
 #include <system_error>
 
@@ -53,8 +54,7 @@ const char *parseValue(std::string_view from, int32_t &value) {
     return numberOf(from, value) && value >= -1 ? nullptr : "a whole number of -1 or more";
 }
 const char *parseValue(std::string_view from, TokenOffset &value) {
-    constexpr int32_t most = 1 << 28;
-    const bool fits = numberOf(from, value.tokens) && value.tokens >= -most && value.tokens <= most;
+    const bool fits = numberOf(from, value.tokens) && std::abs(int64_t{value.tokens}) <= VKATTN_MAX_OFFSET;
     return fits ? nullptr : "a whole number from -268435456 to 268435456";
 }
 const char *parseValue(std::string_view from, float &value) {

@@ -115,11 +115,7 @@ double workBeforeUnit(const Schedule &schedule, uint32_t unit) {
 vkattn_result planWith(const GradientKernel &kernel, const Gradient &gradient, const PlanLimits &limits, GradientPlan &out,
                        vkattn_diagnostic *why) {
     out = GradientPlan{};
-    out.type = &gradientSchedule;
-    out.kernelName = kernel.name;
-    out.zone = kernel.zone;
-    out.slices = gradient.forward.slices;
-    out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, gradientSchedule, kernel.name, kernel.zone, gradient.forward.slices, limits.caps);
     out.gradient = gradient;
     out.kernel = &kernel;
     out.forward.problem = gradient.forward;

@@ -23,8 +23,8 @@ inline void explainMainDispatch(const Schedule &plan, uint32_t most, vkattn_expl
     }
 }
 
-// What an explanation says of any plan that goes over chunks of a forward problem, in one slice.
-template <class AnyPlan> void explainWhole(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+// What an explanation says of any plan, as if of one slice. The main dispatch is among the first `most`.
+inline void explainWhole(const Schedule &plan, const PlanLimits &limits, uint32_t most, vkattn_explanation &out) {
     out = vkattn_explanation{};
     out.structSize = sizeof out;
     out.kernelName = plan.kernelName;
@@ -34,18 +34,20 @@ template <class AnyPlan> void explainWhole(const AnyPlan &plan, const PlanLimits
     out.dispatchCount = plan.dispatchCount;
     out.pipelineCount = plan.type->pipelines(plan).size();
     out.workspaceBytes = plan.workspaceBytes;
-    explainMainDispatch(plan, 4096, out);
+    explainMainDispatch(plan, most, out);
     BoundOperand bound[maxBoundOperands];
     const uint32_t count = plan.type->operands(plan, bound);
     for (const BoundOperand *each = bound; each < bound + count; ++each)
         (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
-    out.compileOperations = compileOperations(forward.tuning);
     out.compileLimit = compileLimit(limits.caps);
 }
-
-// The same of a plan with slices, as the backward pass and statistics have them.
-template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
-    explainWhole(plan, limits, forward, out);
+// What a workspace holds is written once, and read once.
+inline void explainWorkspaceTraffic(const Schedule &plan, vkattn_explanation &out) {
+    out.bytesRead += static_cast<double>(plan.workspaceBytes);
+    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
+}
+// The slices of a plan that has them.
+template <class AnyPlan> void explainSlices(const AnyPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
     out.sliceCount = plan.slices;
     out.maxSlices = mostSlices(plan, limits);
     out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
@@ -53,6 +55,17 @@ template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLim
     AnyPlan dealt = plan;
     dealt.slices = std::min(plan.slices, out.maxSlices);
     out.largestSlice = largestShare(sliceUnits(dealt));
+}
+
+// Of a plan that goes over chunks of a forward problem, in one slice.
+inline void explainWhole(const Schedule &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+    explainWhole(plan, limits, 4096, out);
+    out.compileOperations = compileOperations(forward.tuning);
+}
+// The same of a plan with slices, as the backward pass and statistics have them.
+template <class AnyPlan> void explainSchedule(const AnyPlan &plan, const PlanLimits &limits, const Plan &forward, vkattn_explanation &out) {
+    explainWhole(plan, limits, forward, out);
+    explainSlices(plan, limits, out);
 }
 
 } // namespace vkattn

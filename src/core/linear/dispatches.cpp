@@ -1,5 +1,6 @@
 // The dispatches of linear attention: the environment; then, of some batch entries at a time, spans of chunks.
 #include "core/kernels/flash.hpp"
+#include "core/linear/linear_form.hpp"
 #include "core/linear/linear_plan.hpp"
 
 #include <algorithm>
@@ -112,7 +113,7 @@ LinearPush pushOf(const LinearPlan &plan, const SpanOfChunks &span) {
     push.rowPitch = plan.rowPitch, push.columnPitch = plan.columnPitch;
     push.snapshotTokens = plan.snapshotTokens, push.chunksPerSnapshot = plan.chunksPerSnapshot;
     push.heads = a.heads, push.stateHeads = a.stateHeads;
-    push.scale = a.hasFeatures() && !a.hasMaximum() ? 1.0f : a.scale;
+    push.scale = scaleOfRows(a);
     push.epsilon = a.epsilon;
     push.stateBase = static_cast<uint32_t>(plan.stateBegin / 4);
     push.chunksBase = static_cast<uint32_t>(plan.chunksBegin / 4);

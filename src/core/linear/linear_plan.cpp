@@ -1,6 +1,7 @@
 #include "core/linear/linear_plan.hpp"
 
 #include "core/kernels/explain.hpp"
+#include "core/linear/linear_form.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
 #include "core/tiles/passes.hpp"
@@ -17,8 +18,6 @@ namespace {
 constexpr TiledOperation linearWords = {"linear attention", false, "compute it on the CPU"};
 // More tokens than there are, without snapshots.
 constexpr uint32_t noSnapshots = 1u << 30;
-// From so many keys on AUTO takes chunks.
-constexpr uint32_t fewestChunkedKeys = 8;
 
 constexpr const LinearPlan &planOf(const Schedule &schedule) {
     return static_cast<const LinearPlan &>(schedule);
@@ -86,7 +85,7 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
     const uint32_t unit = std::max(tile.shuffleLanes, 8u);
     tile.rowLanes = divideUp(a.stateRows, mostRows);
     tile.rowsPerLane = roundUp(divideUp(a.stateRows, tile.rowLanes), unit);
-    const bool few = a.form == VKATTN_LINEAR_FORM_RECURRENT || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens < fewestChunkedKeys);
+    const bool few = goesByTokens(a);
     tile.pairsShuffle = caps.subgroupShuffle && caps.subgroupSize >= 4;
     tile.chunkTokens = few ? 1 : tile.pairsShuffle ? std::min(std::bit_floor(caps.subgroupSize), 8u) : 4;
     tile.blockTokens = std::min(tile.chunkTokens, 2u);
@@ -109,13 +108,8 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
 }
 
 uint32_t formOf(const LinearAttention &a) {
-    return (a.isDelta() ? formLinearDelta : 0) | (a.isGated() && !a.decaysKeyDims() ? formLinearGated : 0) |
-           (a.decaysKeyDims() ? formLinearKeyDims : 0) | (a.hasFeatures() ? formLinearMapped : 0) |
-           (a.hasMaximum() ? formLinearMaximum : 0) | (a.causal ? formLinearCausal : 0) | (a.topLeft ? formLinearTopLeft : 0) |
-           (a.mapping == VKATTN_HEADS_MODULO ? formLinearModulo : 0) | (a.has(VKATTN_KEY_LENGTHS) ? formLinearLengths : 0) |
-           (a.uses(VKATTN_STATE_IN) ? formLinearStateIn : 0) | (a.uses(VKATTN_STATE_OUT) ? formLinearStateOut : 0) |
-           (a.snapshotCount() ? formLinearSnapshots : 0) | (a.uses(VKATTN_OUT) && a.queryTokens ? formLinearRows : 0) |
-           static_cast<uint32_t>(a.features) << formLinearFeatures | (a.randomFeatures() ? formLinearRandom : 0);
+    return linearFormOf(a) | (a.uses(VKATTN_STATE_OUT) ? formLinearStateOut : 0) | (a.snapshotCount() ? formLinearSnapshots : 0) |
+           (a.uses(VKATTN_OUT) && a.queryTokens ? formLinearRows : 0);
 }
 
 void layOutBlock(LinearPlan &plan) {
@@ -245,11 +239,7 @@ uint64_t linear::stateBytes(const LinearPlan &plan, uint64_t batches) {
 vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits, LinearPlan &out, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     out = LinearPlan{};
-    out.type = &linearSchedule;
-    out.kernelName = "linear";
-    out.zone = "vkattn linear attention";
-    out.slices = given.slices;
-    out.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, linearSchedule, "linear", "vkattn linear attention", given.slices, caps);
     out.linear = given;
     const LinearAttention &a = out.linear;
     if (caps.maxStorageBuffersPerStage < fullSlots)
@@ -267,9 +257,7 @@ vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits,
     out.chunksPerSnapshot = divideUp(out.snapshotTokens, c);
     // Without keys a chunk hands the state on.
     out.keyChunks = std::max(a.keyTokens / out.snapshotTokens * out.chunksPerSnapshot + divideUp(a.keyTokens % out.snapshotTokens, c), 1u);
-    // Some row may see all keys, or nothing.
-    const bool reads = rows && (!a.causal || a.has(VKATTN_KEY_LENGTHS) || a.queryTokens > a.keyTokens);
-    out.rowChunks = reads ? divideUp(a.queryTokens, c) : 0;
+    out.rowChunks = rows && hasReadingRows(a) ? divideUp(a.queryTokens, c) : 0;
     out.stateBegin = roundUpTo(4ull * linearEnvironmentWords, out.workspaceAlignment);
     return cut(limits, out, why);
 }
@@ -287,36 +275,19 @@ uint32_t mostSlices(const LinearPlan &plan, const PlanLimits &limits) {
 }
 
 void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
-    out = vkattn_explanation{};
-    out.structSize = sizeof out;
-    out.kernelName = plan.kernelName;
+    explainWhole(plan, limits, linear::setUpDispatches + plan.spanOfKeys(), out);
+    explainSlices(plan, limits, out);
+    if (!plan.dispatchCount) out.largestSlice = 1;
+    explainWorkspaceTraffic(plan, out);
     const bool chunked = plan.tile.chunkTokens > 1;
     out.form = plan.singleToken() ? "one token, columns of the state in lanes"
                : chunked          ? "chunks of tokens, columns of the state in lanes"
                                   : "token by token, columns of the state in lanes";
-    out.splits = 1;
-    out.sliceCount = plan.slices;
-    out.maxSlices = mostSlices(plan, limits);
-    out.persistentWorkspaceBytes = persistentWorkspaceBytes(plan);
-    LinearPlan dealt = plan;
-    dealt.slices = std::min(plan.slices, out.maxSlices);
-    out.largestSlice = plan.dispatchCount ? largestShare(sliceUnits(dealt)) : 1;
-    out.dispatchCount = plan.dispatchCount;
     out.chunkCount = plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
-    out.pipelineCount = plan.type->pipelines(plan).size();
-    out.workspaceBytes = plan.workspaceBytes;
-    explainMainDispatch(plan, linear::setUpDispatches + plan.spanOfKeys(), out);
     out.rowsPerWorkgroup = plan.tile.columns();
     out.keysPerStep = plan.tile.chunkTokens;
     out.flops = out.flopsFull = plan.linear.flops();
-    BoundOperand bound[maxBoundOperands];
-    const uint32_t count = boundOperands(plan, bound);
-    for (const BoundOperand *each = bound; each < bound + count; ++each)
-        (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
-    out.bytesRead += static_cast<double>(plan.workspaceBytes);
-    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
     out.compileOperations = compileOperationsOf(plan);
-    out.compileLimit = compileLimit(limits.caps);
     std::snprintf(out.choice, sizeof out.choice, "%s",
                   plan.singleToken() ? "of one token the state is read and written as it lies, in one dispatch"
                   : chunked          ? "with so many tokens, products of chunks cost less than reading and writing the state for each token"

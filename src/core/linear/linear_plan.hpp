@@ -5,7 +5,7 @@
 #include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
 #include "core/plan/slices.hpp"
-#include "problem/linear.hpp"
+#include "problem/linear/linear.hpp"
 
 namespace vkattn {
 

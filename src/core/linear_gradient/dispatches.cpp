@@ -1,6 +1,7 @@
 // The dispatches of the backward pass of linear attention: the environment; then, of some batch entries at a time, the
 // states at the ends, the way out over all spans but the last, the way back over all spans, and dStateIn.
 #include "core/kernels/flash.hpp"
+#include "core/linear/linear_form.hpp"
 #include "core/linear_gradient/linear_gradient_plan.hpp"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ class Maker {
         push_.keyTokens = a_.keyTokens, push_.queryTokens = plan.reads() ? a_.queryTokens : 0, push_.keyChunks = plan.keyChunks;
         push_.keyDim = a_.keyDim, push_.valueDim = a_.valueDim, push_.rows = a_.stateRows;
         push_.heads = a_.heads, push_.stateHeads = a_.stateHeads;
-        push_.scale = a_.hasFeatures() && !a_.hasMaximum() ? 1.0f : a_.scale;
+        push_.scale = scaleOfRows(a_);
         push_.epsilon = a_.epsilon, push_.lossScale = plan.gradient.lossScale;
         push_.ownHeads = push_.omegaHeads = push_.batches = 1;
         constants_.form = plan.form;

@@ -1,6 +1,7 @@
 #include "core/linear_gradient/linear_gradient_plan.hpp"
 
 #include "core/kernels/explain.hpp"
+#include "core/linear/linear_form.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/compile_cost.hpp"
 #include "core/tiles/passes.hpp"
@@ -14,8 +15,6 @@ namespace {
 
 // In messages.
 constexpr TiledOperation gradientWords = {"the gradient of linear attention", false, "compute it on the CPU"};
-// From so many keys on AUTO takes chunks.
-constexpr uint32_t fewestChunkedKeys = 8;
 // Rows of the state that a lane of the delta rules may have: all of them.
 constexpr uint32_t mostDeltaRows = 256;
 
@@ -54,8 +53,7 @@ vkattn_result chooseTile(const Caps &caps, LinearGradientPlan &plan, vkattn_diag
     tile.rowsPerBlock = a.isDelta() ? roundUp(a.stateRows, unit) : std::min(perBlock, roundUp(a.stateRows, unit));
     if (a.isDelta() && !cpu) // the state in registers
         while (tile.columnsPerLane > 1 && tile.columnsPerLane * tile.rowsPerBlock > 128) tile.columnsPerLane /= 2;
-    const bool few = a.form == VKATTN_LINEAR_FORM_RECURRENT || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens < fewestChunkedKeys);
-    tile.chunkTokens = few ? 1 : cpu ? 8 : 4;
+    tile.chunkTokens = goesByTokens(a) ? 1 : cpu ? 8 : 4;
     // Loads are for all that a lane has of the other side; shorter chunks take more of them.
     const auto shrink = [](uint32_t &of, uint32_t least) { return of > least ? of /= 2, true : false; };
     while (compileOperationsOf(plan) > compileLimit(caps)) {
@@ -68,15 +66,6 @@ vkattn_result chooseTile(const Caps &caps, LinearGradientPlan &plan, vkattn_diag
     plan.rowPitch = roundUp(a.stateRows, tile.rowsPerBlock), plan.columnPitch = roundUp(a.valueDim, tile.columnsPerBlock);
     plan.rowBlocks = plan.rowPitch / tile.rowsPerBlock, plan.columnBlocks = plan.columnPitch / tile.columnsPerBlock;
     return VKATTN_OK;
-}
-
-uint32_t formOf(const LinearAttention &a) {
-    return (a.isDelta() ? formLinearDelta : 0) | (a.isGated() && !a.decaysKeyDims() ? formLinearGated : 0) |
-           (a.decaysKeyDims() ? formLinearKeyDims : 0) | (a.hasFeatures() ? formLinearMapped : 0) |
-           (a.hasMaximum() ? formLinearMaximum : 0) | (a.causal ? formLinearCausal : 0) | (a.topLeft ? formLinearTopLeft : 0) |
-           (a.mapping == VKATTN_HEADS_MODULO ? formLinearModulo : 0) | (a.has(VKATTN_KEY_LENGTHS) ? formLinearLengths : 0) |
-           (a.uses(VKATTN_STATE_IN) ? formLinearStateIn : 0) | static_cast<uint32_t>(a.features) << formLinearFeatures |
-           (a.randomFeatures() ? formLinearRandom : 0);
 }
 
 // The words of a chunk's block, and of the states of a unit. Returns false where their numbers would leave 32 bits.
@@ -267,22 +256,17 @@ constexpr ScheduleType gradientSchedule = {
 vkattn_result planLinearGradient(const LinearGradient &given, const PlanLimits &limits, LinearGradientPlan &out, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     out = LinearGradientPlan{};
-    out.type = &gradientSchedule;
-    out.kernelName = "linear_gradient";
-    out.zone = "vkattn linear attention gradient";
-    out.slices = 1;
-    out.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, gradientSchedule, "linear_gradient", "vkattn linear attention gradient", 1, caps);
     out.gradient = given;
     const LinearAttention &a = out.linear();
     if (caps.maxStorageBuffersPerStage < operationSlots)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s needs %u storage buffers a stage; the device has %u; %s", gradientWords.name,
                     operationSlots, caps.maxStorageBuffersPerStage, gradientWords.instead);
-    out.form = formOf(a);
+    out.form = linearFormOf(a);
     if (const auto r = chooseTile(caps, out, why)) return r;
     out.spans = 1;
     if (!given.hasWork()) return VKATTN_OK;
-    // Some row may see all keys, or nothing.
-    const bool readsBehind = out.reads() && (!a.causal || a.has(VKATTN_KEY_LENGTHS) || a.queryTokens > a.keyTokens);
+    const bool readsBehind = out.reads() && hasReadingRows(a);
     // Shorter chunks take less memory.
     for (uint32_t c = out.tile.chunkTokens;; c /= 2) {
         out.tile.chunkTokens = c;
@@ -297,30 +281,16 @@ vkattn_result planLinearGradient(const LinearGradient &given, const PlanLimits &
 }
 
 void explainLinearGradient(const LinearGradientPlan &plan, const PlanLimits &limits, vkattn_explanation &out) {
-    out = vkattn_explanation{};
-    out.structSize = sizeof out;
-    out.kernelName = plan.kernelName;
+    explainWhole(plan, limits, plan.dispatchCount ? linear_gradient::mainDispatch(plan) + 1 : 0, out);
+    explainWorkspaceTraffic(plan, out);
     const bool chunked = plan.tile.chunkTokens > 1;
     out.form = chunked ? "chunks of tokens, rows and then columns of the state in lanes"
                        : "token by token, rows and then columns of the state in lanes";
-    out.splits = out.sliceCount = out.maxSlices = 1;
-    out.largestSlice = 1;
-    out.dispatchCount = plan.dispatchCount;
     out.chunkCount = plan.dispatchCount ? plan.batchSteps * plan.spans : 0;
-    out.pipelineCount = plan.type->pipelines(plan).size();
-    out.workspaceBytes = plan.workspaceBytes;
-    if (plan.dispatchCount) explainMainDispatch(plan, linear_gradient::mainDispatch(plan) + 1, out);
     out.rowsPerWorkgroup = plan.tile.lanes * plan.tile.rowsPerLane;
     out.keysPerStep = plan.tile.chunkTokens;
     out.flops = out.flopsFull = plan.gradient.flops();
-    BoundOperand bound[maxBoundOperands];
-    const uint32_t count = boundOperands(plan, bound);
-    for (const BoundOperand *each = bound; each < bound + count; ++each)
-        (each->output ? out.bytesWritten : out.bytesRead) += static_cast<double>(each->bytes.size());
-    out.bytesRead += static_cast<double>(plan.workspaceBytes);
-    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
     out.compileOperations = compileOperationsOf(plan);
-    out.compileLimit = compileLimit(limits.caps);
     std::snprintf(out.choice, sizeof out.choice, "%s",
                   !chunked ? "the tokens are few, it was asked for, or longer chunks would take too long to compile"
                   : plan.spans > 1

@@ -4,7 +4,7 @@
 
 #include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 
 namespace vkattn {
 

@@ -178,11 +178,7 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     out = OperationPlan{};
     out.operation = operation;
     out.routine = &routineFor(operation.kind);
-    out.type = &operationSchedule;
-    out.kernelName = out.routine->name;
-    out.zone = out.routine->zone;
-    out.slices = 1;
-    out.workspaceAlignment = std::max(limits.caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, operationSchedule, out.routine->name, out.routine->zone, 1, limits.caps);
     uint32_t rows = operation.rows;
     // What a number sends past the end of the cache is known here.
     if (operation.appends() && !operation.has(VKATTN_STARTS) && !operation.ring())

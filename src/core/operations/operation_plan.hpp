@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/plan/plan.hpp"
-#include "problem/operation.hpp"
+#include "problem/operations/operation.hpp"
 
 namespace vkattn {
 

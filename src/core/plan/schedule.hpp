@@ -3,10 +3,12 @@
 // dispatch(n) makes the n-th dispatch, so recording allocates nothing.
 #pragma once
 
+#include "core/plan/caps.hpp"
 #include "core/plan/module.hpp"
 #include "problem/tensor.hpp"
 #include "vkattn/problem.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 
@@ -139,5 +141,18 @@ struct Schedule {
         return type->slice && slices > 1 ? type->slice(*this, index) : DispatchRange{0, dispatchCount};
     }
 };
+
+[[nodiscard]] inline uint32_t workspaceAlignmentOf(const Caps &caps) {
+    return std::max(caps.minStorageBufferOffsetAlignment, 4u);
+}
+
+// Sets what every plan of an operation sets first. `kernelName` and `zone`: static storage.
+inline void beginSchedule(Schedule &out, const ScheduleType &type, const char *kernelName, const char *zone, uint32_t slices, const Caps &caps) {
+    out.type = &type;
+    out.kernelName = kernelName;
+    out.zone = zone;
+    out.slices = slices;
+    out.workspaceAlignment = workspaceAlignmentOf(caps);
+}
 
 } // namespace vkattn

@@ -278,7 +278,7 @@ SkipRounds skipRounds(const Problem &p, uint32_t tileTokens) {
 vkattn_result setTable(Plan &plan, const PlanLimits &limits, vkattn_diagnostic *why) {
     const Problem &p = plan.problem;
     const Caps &caps = limits.caps;
-    plan.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    plan.workspaceAlignment = workspaceAlignmentOf(caps);
     if (!hasTable(p)) return VKATTN_OK;
     const TableLayout at = tableLayout(p);
     plan.setUpDispatches = tableDispatches(p);

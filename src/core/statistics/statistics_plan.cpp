@@ -184,11 +184,7 @@ void chooseSteps(StatisticsPlan &plan, bool keysInOneChunk) {
 vkattn_result planStatistics(const Statistics &given, const PlanLimits &limits, StatisticsPlan &out, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     out = StatisticsPlan{};
-    out.type = &statisticsSchedule;
-    out.kernelName = "statistics";
-    out.zone = "vkattn statistics";
-    out.slices = given.attention.slices;
-    out.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, statisticsSchedule, "statistics", "vkattn statistics", given.attention.slices, caps);
     out.statistics = given;
     Plan &forward = out.forward;
     forward.problem = given.attention;
@@ -243,8 +239,7 @@ void explainStatistics(const StatisticsPlan &plan, const PlanLimits &limits, vka
     explainTile(plan.forward, plan.rows.tile, out);
     out.flopsFull = plan.stepCount * s.flops();
     out.flops = plan.stepCount * visibleFlops(plan.problem()) * plan.problem().headDim / (plan.problem().headDim + plan.problem().valueDim);
-    out.bytesRead += static_cast<double>(plan.workspaceBytes);
-    out.bytesWritten += static_cast<double>(plan.workspaceBytes);
+    explainWorkspaceTraffic(plan, out);
     std::snprintf(out.choice, sizeof out.choice, "%s",
                   plan.plain ? "the device has no subgroup shuffles that fit, or the head dim is over 256: every item alone, from memory"
                              : "it goes over tiles, with nothing of the size of queries x keys in memory");

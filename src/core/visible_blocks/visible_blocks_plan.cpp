@@ -207,11 +207,7 @@ constexpr ScheduleType blocksSchedule = {
 vkattn_result planVisibleBlocks(const VisibleBlocks &given, const PlanLimits &limits, VisibleBlocksPlan &out, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     out = VisibleBlocksPlan{};
-    out.type = &blocksSchedule;
-    out.kernelName = "visible blocks";
-    out.zone = "vkattn visible blocks";
-    out.slices = 1;
-    out.workspaceAlignment = std::max(caps.minStorageBufferOffsetAlignment, 4u);
+    beginSchedule(out, blocksSchedule, "visible blocks", "vkattn visible blocks", 1, caps);
     out.blocks = given;
     Plan &forward = out.forward;
     forward.problem = given.attention;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cpu/operands.hpp"
-#include "problem/linear.hpp"
+#include "problem/linear/linear.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -8,7 +8,7 @@
 
 #include "cpu/operands.hpp"
 #include "cpu/workspace.hpp"
-#include "problem/linear.hpp"
+#include "problem/linear/linear.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cpu/pool.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 #include "vkattn/cpu.h"
 
 namespace vkattn {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cpu/linear/oracle_scan.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 
 namespace vkattn {
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "cpu/linear/work.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 
 #include <atomic>
 #include <cmath>

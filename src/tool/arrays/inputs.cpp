@@ -202,12 +202,13 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         break;
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
-        readKeyLengths(buffer,
-                       operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : operation.of.attention->k.extent[2]);
+        readClamped(buffer, 0,
+                    operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : operation.of.attention->k.extent[2],
+                    role_ == VKATTN_PREFIX_LENGTHS ? "prefix lengths" : "key lengths");
         break;
     case VKATTN_QUERY_OFFSETS:
     case VKATTN_KEY_OFFSETS:
-        readOffsets(buffer);
+        readClamped(buffer, -VKATTN_MAX_OFFSET, VKATTN_MAX_OFFSET, "offsets");
         break;
     case VKATTN_GLOBAL_TOKENS:
         readGlobalTokens(buffer,
@@ -313,36 +314,20 @@ template <class Visit> void Input::readIntegers(const Visit &visit) {
     }
 }
 
-void Input::readKeyLengths(const HostBuffer &into, uint32_t keyTokens) {
-    auto *lengths = reinterpret_cast<uint32_t *>(into.data());
+// Numbers of batch entries, 32 bits each in memory.
+void Input::readClamped(const HostBuffer &into, int64_t least, int64_t most, const char *what) {
+    auto *words = reinterpret_cast<uint32_t *>(into.data());
     uint64_t clamped = 0;
     std::string first;
     readIntegers([&](uint64_t i, int64_t given) {
-        const int64_t length = std::clamp<int64_t>(given, 0, keyTokens);
-        if (length != given && clamped++ == 0)
-            first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(length);
-        lengths[i] = static_cast<uint32_t>(length);
+        const int64_t number = std::clamp(given, least, most);
+        if (number != given && clamped++ == 0)
+            first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(number);
+        words[i] = static_cast<uint32_t>(number);
     });
     if (clamped > 0)
-        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) +
-                  (role_ == VKATTN_PREFIX_LENGTHS ? " prefix lengths lie outside" : " key lengths lie outside") + " [0, " +
-                  std::to_string(keyTokens) + "] and were clamped, first " + first);
-}
-
-void Input::readOffsets(const HostBuffer &into) {
-    auto *offsets = reinterpret_cast<int32_t *>(into.data());
-    constexpr int64_t most = 1 << 28;
-    uint64_t clamped = 0;
-    std::string first;
-    readIntegers([&](uint64_t i, int64_t given) {
-        const int64_t offset = std::clamp(given, -most, most);
-        if (offset != given && clamped++ == 0)
-            first = std::to_string(given) + " of batch entry " + std::to_string(i) + " to " + std::to_string(offset);
-        offsets[i] = static_cast<int32_t>(offset);
-    });
-    if (clamped > 0)
-        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(int32_t)) +
-                  " offsets lie outside [-268435456, 268435456] and were clamped, first " + first);
+        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) + " " + what +
+                  " lie outside [" + std::to_string(least) + ", " + std::to_string(most) + "] and were clamped, first " + first);
 }
 
 // A bit for each token; one row of a file is that of all batch entries.

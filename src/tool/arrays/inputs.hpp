@@ -68,8 +68,7 @@ class Input {
     void makeLayout(bool hasHeads, bool hasDims = false);
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
-    void readOffsets(const HostBuffer &into);
-    void readKeyLengths(const HostBuffer &into, uint32_t keyTokens);
+    void readClamped(const HostBuffer &into, int64_t least, int64_t most, const char *what);
     void readGlobalTokens(const HostBuffer &into, uint32_t keyTokens);
     void readProgramBuffer(const HostBuffer &into);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);

@@ -38,6 +38,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     Json json = Json::object();
     const bool causal = (problem.flags & VKATTN_CAUSAL) != 0, window = (problem.flags & VKATTN_WINDOW) != 0;
     const char *alignment = (problem.flags & VKATTN_ALIGN_TOP_LEFT) != 0 ? "top-left" : "bottom-right";
+    const bool offsets = problem.queryOffset.kind || problem.keyOffset.kind;
     const auto present = [&](vkattn_role role) {
         if (role == VKATTN_MASK) return problem.mask.extent[0] > 0;
         if (role == VKATTN_BIT_MASK) return problem.bitMask.extent[0] > 0;
@@ -52,12 +53,11 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
-    if (causal) json["causal"] = problem.queryOffset.kind || problem.keyOffset.kind ? "offset" : alignment;
+    if (causal) json["causal"] = offsets ? "offset" : alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
     const auto addOffset = [&](const char *name, const vkattn_offset &offset) {
         if (offset.kind == VKATTN_OFFSET_NUMBER) json[name] = offset.tokens;
     };
-    const bool offsets = problem.queryOffset.kind || problem.keyOffset.kind;
     if (positional && !causal && !offsets) json["align"] = alignment;
     addOffset("queryOffset", problem.queryOffset), addOffset("keyOffset", problem.keyOffset);
     addRules(json, problem);

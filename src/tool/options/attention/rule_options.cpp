@@ -3,6 +3,7 @@
 #include "tool/options/attention/attention_options.hpp"
 #include "tool/options/names.hpp"
 
+#include <cstdlib>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -130,7 +131,6 @@ void addOffsets(CLI::App &app, RunArguments &run) {
     const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
         addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
             vkattn_offset &into = run.rules.*offset;
-            constexpr int32_t most = 1 << 28;
             const bool isNumber = given.find_first_not_of("-+0123456789") == std::string::npos;
             if (!isNumber) {
                 into.kind = VKATTN_OFFSET_ARRAY;
@@ -138,7 +138,7 @@ void addOffsets(CLI::App &app, RunArguments &run) {
                 return;
             }
             into.kind = VKATTN_OFFSET_NUMBER;
-            if (!parseInteger(given, into.tokens) || into.tokens < -most || into.tokens > most)
+            if (!parseInteger(given, into.tokens) || std::abs(int64_t{into.tokens}) > VKATTN_MAX_OFFSET)
                 badValue(name, "a number of tokens from -268435456 to 268435456, or a file of one for each batch entry", given);
         });
     };

@@ -1,8 +1,7 @@
 // Gradients of linear attention on the device: drawn cases against the oracle, run twice for the same bits; every
 // length around the ends of chunks, in both forms; spans; many features; what nothing may look at.
 #include "conform/linear/linear_gradient_case.hpp"
-#include "device/environment.hpp"
-#include "support/extent.hpp"
+#include "device/linear/linear_on_device.hpp"
 
 #include <cmath>
 #include <limits>
@@ -12,21 +11,8 @@ using namespace vkattn::test;
 
 namespace {
 
-bool takesGradients() {
-    const DeviceInfo *device = bench().device();
-    return device && device->caps.maxStorageBuffersPerStage >= 6;
-}
 #define SKIP_WITHOUT_BUFFERS()                                                                                                             \
-    if (!takesGradients()) GTEST_SKIP() << "the device has fewer than the 6 storage buffers a stage that these gradients need"
-
-// Returns what is wrong; the results are in the case.
-std::string runAndVerify(Runtime &runtime, LinearGradientCase &c) {
-    LinearGradientCase before = c;
-    const RunResult result = runtime.run(c.operation(), c.operands());
-    if (result.status != VKATTN_OK) return "status " + std::to_string(result.status) + ": " + result.message;
-    if (!result.fallbackReason.empty()) return "the CPU computed: " + result.fallbackReason;
-    return c.wrong(before);
-}
+    if (!hasBuffersPerStage(6)) GTEST_SKIP() << "the device has fewer than the 6 storage buffers a stage that these gradients need"
 
 // Whether a second run leaves other bits.
 std::string runTwiceAndVerify(Runtime &runtime, LinearGradientCase &c) {
@@ -38,45 +24,17 @@ std::string runTwiceAndVerify(Runtime &runtime, LinearGradientCase &c) {
 }
 
 void expectDrawnCasesPass(Runtime &runtime, const char *name, const Draws &draws, bool tight) {
-    Random random = randomFor(name);
-    int refused = 0, all = 0;
-    for (int n = 0; draws.take(n); ++n) {
-        LinearGradientCase c = drawLinearGradient(random);
-        const std::string wrong = runTwiceAndVerify(runtime, c);
-        ++all;
-        if (tight && wrong.rfind("status -2", 0) == 0)
-            ++refused;
-        else
-            ASSERT_EQ(wrong, "") << "case " << n << ": " << c.text();
-    }
-    EXPECT_LT(refused, all / 2 + 4);
-    std::printf("%d drawn cases, %d over the limits\n", all, refused);
+    test::expectDrawnCasesPass(
+        name, draws, tight, [](Random &random) { return drawLinearGradient(random); },
+        [&](LinearGradientCase &c) { return runTwiceAndVerify(runtime, c); }, [](int all) { return all / 2 + 4; });
 }
 
 LinearGradientCase caseOf(Random &random, vkattn_linear_rule rule, uint32_t tokens) {
     return drawLinearGradient(random, {.rule = rule, .tokens = tokens, .drawLayouts = false, .spoils = false});
 }
 
-struct Sizes {
-    uint32_t batch, heads, tokens, keyDim, valueDim;
-};
-
-// A packed case in f32 with a state in.
 LinearCase packedCase(Random &random, vkattn_linear_rule rule, const Sizes &s) {
-    LinearCase c;
-    vkattn_linear_attention &l = c.linear;
-    l.structSize = sizeof l;
-    l.rule = rule;
-    const auto rows = [&](uint32_t dims) { return packed(VKATTN_F32, s.batch, s.heads, s.tokens, dims); };
-    l.q = l.k = rows(s.keyDim);
-    l.v = l.out = rows(s.valueDim);
-    if (rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA) l.decay = rows(1);
-    if (rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA) l.writeStrength = rows(1);
-    const bool features = rule == VKATTN_LINEAR_FEATURES;
-    if (features) l.flags = VKATTN_CAUSAL;
-    l.stateIn = packed(VKATTN_F32, s.batch, s.heads, s.keyDim, s.valueDim + (features ? 1 : 0));
-    c.fill(random);
-    return c;
+    return test::packedCase(rule, s, random, false);
 }
 
 // Value dims are no multiple of a vector.
@@ -87,8 +45,7 @@ LinearGradientCase withNaNInTheLastRow(Random &random, vkattn_linear_rule rule) 
     return c;
 }
 
-constexpr vkattn_linear_rule rules[] = {VKATTN_LINEAR_FEATURES, VKATTN_LINEAR_PLAIN, VKATTN_LINEAR_GATED, VKATTN_LINEAR_DELTA,
-                                        VKATTN_LINEAR_GATED_DELTA};
+constexpr const auto &rules = linearRules;
 
 } // namespace
 

@@ -1,4 +1,4 @@
-#include "problem/linear.hpp"
+#include "problem/linear/linear.hpp"
 
 #include "problem/operand_table.hpp"
 #include "util/diagnostic.hpp"

@@ -1,4 +1,4 @@
-#include "measure/shapes.hpp"
+#include "shapes/shapes.hpp"
 
 #include "failure.hpp"
 #include "text.hpp"

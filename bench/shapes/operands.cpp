@@ -1,7 +1,7 @@
-#include "measure/operands.hpp"
+#include "shapes/operands.hpp"
 
 #include "failure.hpp"
-#include "measure/random.hpp"
+#include "shapes/random.hpp"
 #include "text.hpp"
 
 #include <bit>

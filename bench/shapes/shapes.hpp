@@ -1,7 +1,7 @@
 // The shapes to measure: named attention problems, and the work of each.
 #pragma once
 
-#include "measure/rules.hpp"
+#include "shapes/rules.hpp"
 
 #include <vkattn/vkattn.hpp>
 

@@ -1,7 +1,7 @@
 // The validated, canonical form of vkattn_linear_gradient. Planner, shaders and CPU work from this form.
 #pragma once
 
-#include "problem/linear.hpp"
+#include "problem/linear/linear.hpp"
 #include "vkattn/linear_gradient.h"
 
 #include <span>

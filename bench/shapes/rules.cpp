@@ -1,6 +1,6 @@
-#include "measure/rules.hpp"
+#include "shapes/rules.hpp"
 
-#include "measure/random.hpp"
+#include "shapes/random.hpp"
 
 #include <algorithm>
 #include <cmath>

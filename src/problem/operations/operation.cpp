@@ -1,9 +1,9 @@
-#include "problem/operation.hpp"
+#include "problem/operations/operation.hpp"
 
 #include "problem/dropout.hpp"
 #include "problem/gradient.hpp"
-#include "problem/linear.hpp"
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear.hpp"
+#include "problem/linear/linear_gradient.hpp"
 #include "problem/problem.hpp"
 #include "problem/statistics.hpp"
 #include "problem/visible_blocks.hpp"

@@ -1,7 +1,7 @@
 // Random Q, K and V of a shape, the arrays of its rule, and room for its output, in host memory.
 #pragma once
 
-#include "measure/shapes.hpp"
+#include "shapes/shapes.hpp"
 
 #include <vkattn/cpu.h>
 #include <vkattn/list.hpp>

@@ -1,4 +1,4 @@
-#include "problem/linear_gradient.hpp"
+#include "problem/linear/linear_gradient.hpp"
 
 #include "problem/operand_table.hpp"
 #include "util/diagnostic.hpp"
