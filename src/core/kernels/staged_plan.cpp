@@ -65,7 +65,7 @@ vkattn_result staged::makePlan(const Kernel &kernel, const Problem &problem, con
     if (const auto r = startPlan(limits, out, why)) return r;
     if (problem.program.sumless() && problem.drops())
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the staged kernel drops pairs in its softmax, which vkattnRow of the program %s takes the place of; take AUTO",
+                    "dropout with vkattnRow of the program %s is not in the staged kernel, which drops pairs in its softmax; take AUTO",
                     nameOf(*problem.program.program));
     if (problem.queryTokens == 0) return VKATTN_OK; // nothing to write
 

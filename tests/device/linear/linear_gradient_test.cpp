@@ -26,7 +26,7 @@ std::string runTwiceAndVerify(Runtime &runtime, LinearGradientCase &c) {
 void expectDrawnCasesPass(Runtime &runtime, const char *name, const Draws &draws, bool tight) {
     test::expectDrawnCasesPass(
         name, draws, tight, [](Random &random) { return drawLinearGradient(random); },
-        [&](LinearGradientCase &c) { return runTwiceAndVerify(runtime, c); }, [](int all) { return all / 2 + 4; });
+        [&](LinearGradientCase &c) { return runTwiceAndVerify(runtime, c); }, [](int all) { return 3 * all / 4 + 4; });
 }
 
 LinearGradientCase caseOf(Random &random, vkattn_linear_rule rule, uint32_t tokens) {
@@ -56,11 +56,12 @@ TEST(LinearGradientOnDevice, drawnCasesAreThoseOfTheOracle) {
     expectDrawnCasesPass(*runtime, "gradients of linear attention", {30, 300}, false);
 }
 
+// All heads of a batch entry share one binding of the workspace, so that of the cases 57 of 100 are over these limits.
 TEST(LinearGradientOnDevice, drawnCasesMeetTightLimits) {
     SKIP_WITHOUT_BUFFERS();
     Runtime *runtime = runtimeFor(Limits::tight);
     ASSERT_TRUE(runtime);
-    expectDrawnCasesPass(*runtime, "gradients of linear attention under tight limits", {12, 150}, true);
+    expectDrawnCasesPass(*runtime, "gradients of linear attention under tight limits", {30, 150}, true);
 }
 
 // Lengths around the ends of chunks, in both forms.
