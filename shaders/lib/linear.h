@@ -46,6 +46,8 @@ VKATTN_CONST formLinearRandom = 65536u; // there is an omega
 VKATTN_CONST formLinearOfRows = 131072u; // map.comp: rows in place of keys
 VKATTN_CONST formLinearWholeRows = 262144u; // scan.comp and token.comp: lanes cover the rows of the state exactly
 VKATTN_CONST formLinearWholeColumns = 1048576u; // and its columns
+VKATTN_CONST formLinearElu1 = 4194304u; // features of one number each, made where it is loaded
+VKATTN_CONST formLinearRelu = 8388608u;
 VKATTN_CONST formLinearOneSpan = 2097152u; // scan.comp: no other dispatch has a part of the state's way
 VKATTN_CONST formLinearWholeSubgroups = 524288u; // prepare.comp: a subgroup has the slots of one chunk
 

@@ -17,6 +17,10 @@ const bool isReading = (form & formLinearReading) != 0u, hasRows = (form & formL
            hasStateOut = (form & formLinearStateOut) != 0u, hasSnapshots = (form & formLinearSnapshots) != 0u;
 // Keys and rows are arrays of the workspace, with decays or maxima worked in.
 const bool inArrays = decaysKeyDims || hasMaximum;
+// Random features are products with omega, which map.comp leaves in the workspace. The others are of one number each,
+// and cost less where it is loaded than to be stored and loaded again.
+// Bits of the form, as glslc's optimizer fails on constants made of the others ("ID has not been defined").
+const bool isStored = (form & formLinearRandom) != 0u, isElu1 = (form & formLinearElu1) != 0u, isRelu = (form & formLinearRelu) != 0u;
 
 void beginUnit() { beginUnitOf(gl_WorkGroupID.z, gl_WorkGroupID.y); }
 
@@ -75,6 +79,19 @@ uint normAt(ChunkPlace c, uint which) { return c.at + workspace[linearNormAt] + 
 uint stateAt() { return stateBase + unit * (rows * columnPitch + 2u * rowPitch); }
 uint stateNormAt(uint which) { return stateAt() + rows * columnPitch + which * rowPitch; }
 
+
+float elu1(float x) {
+    const float below = isNanBits(floatBitsToUint(x)) ? x : exp(x);
+    return x > 0.0 ? x + 1.0 : below;
+}
+float relu(float x) { return (x < 0.0 ? 0.0 : x) + epsilon; } // a NaN stays
+// Of an element of keys or queries as it was loaded.
+float featureOf(float x) {
+    float value = x;
+    if (isElu1) value = elu1(x);
+    if (isRelu) value = relu(x);
+    return value;
+}
 
 // exp(x - m), where m may be that of no key yet.
 float relativeTo(float m, float x) {

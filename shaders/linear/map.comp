@@ -1,5 +1,5 @@
 #version 450
-// Features of keys, or of query rows (vkattn/linear.h): of FAVOR their exponents, those of rows without
+// Random features of keys, or of query rows (vkattn/linear.h): of FAVOR their exponents, those of rows without
 // |q'|^2 / 2. A workgroup takes the slots of a chunk and a tile of features, which lie in lanes.
 //
 // Defines: VKATTN_SUBGROUPS: neighbouring dims of a token come by one load and subgroup shuffles.
@@ -14,9 +14,9 @@ layout(set = 0, binding = slotLinearQ, std430) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = slotLinearK, std430) readonly buffer K { uint k[]; };
 layout(set = 0, binding = slotLinearDecay, std430) readonly buffer Omega { uint omega[]; };
 
-const uint featuresElu1 = 0u, featuresRelu = 1u, featuresFavor2 = 3u;
+const uint featuresRelu = 1u, featuresFavor2 = 3u;
 const uint features = form >> formLinearFeatures & 3u;
-const bool isRandom = (form & formLinearRandom) != 0u, ofRows = (form & formLinearOfRows) != 0u;
+const bool ofRows = (form & formLinearOfRows) != 0u;
 
 uint lane;
 ChunkPlace chunk;
@@ -56,24 +56,14 @@ void multiply(uint omegaAt, uint omegaDim) {
 #endif
 }
 
-float elu1(float x) { return x > 0.0 ? x + 1.0 : isNanBits(floatBitsToUint(x)) ? x : exp(x); }
-float relu(float x) { return (x < 0.0 ? 0.0 : x) + epsilon; } // a NaN stays
-
 void mapSlots(uint word, uint n, uint feature, uint row) {
     const uint m = features == featuresFavor2 ? rows / 2u : rows;
     const float root = sqrt(abs(scale)), factor = ofRows && scale < 0.0 ? -root : root;
-    if (isRandom) {
-        const Place place = placeOf(linearOmega, decayBase, stateHead, stateHeads); // shared by batch entries
-        multiply(place.at + feature % m * place.token, place.dim);
-    }
+    const Place place = placeOf(linearOmega, decayBase, stateHead, stateHeads); // shared by batch entries
+    multiply(place.at + feature % m * place.token, place.dim);
     [[unroll]] for (uint s = 0u; s < chunkTokens; ++s) {
-        float value;
-        if (!isRandom) {
-            const float x = element(s, feature);
-            value = features == featuresElu1 ? elu1(x) : relu(x);
-        } else if (features == featuresRelu) {
-            value = relu(dots[s] / sqrt(float(m)));
-        } else {
+        float value = relu(dots[s] / sqrt(float(m)));
+        if (features != featuresRelu) {
             const float exponent = feature >= m ? -factor * dots[s] : factor * dots[s];
             value = ofRows ? exponent : exponent - 0.5 * abs(scale) * squares[s];
         }

@@ -6,6 +6,7 @@
 
 #include "linear/chunk.glsl"
 
+layout(set = 0, binding = slotLinearK, std430) readonly buffer K { uint k[]; };
 layout(set = 0, binding = slotLinearStateIn, std430) readonly buffer StateIn { uint stateIn[]; };
 layout(set = 0, binding = slotLinearStateOut, std430) buffer StateOut { uint stateOut[]; };
 layout(set = 0, binding = slotLinearSnapshots, std430) buffer Snapshots { uint snapshots[]; };
@@ -14,6 +15,12 @@ uint row;
 float z, maximum;
 
 uint atOf(Place place) { return place.at + row * place.token + valueDim * place.dim; }
+Place keyPlace;
+float keyOf(ChunkPlace c, uint s) {
+    if (isStored) return workspaceFloat(arrayAt(c, linearKeyMapAt, 0u, s) + row);
+    const float key = LOAD_ELEMENT(k, kType, keyPlace.at + uint(c.first + int(s)) * keyPlace.token + row * keyPlace.dim);
+    return featureOf(key);
+}
 float storedMaximum() { return floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : maximum; }
 
 void main() {
@@ -21,6 +28,7 @@ void main() {
     row = gl_WorkGroupID.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
     const bool mine = row < rows;
     row = min(row, rows - 1u);
+    if (!isStored) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     const float none = uintBitsToFloat(minusInfinityBits);
     z = 0.0;
     maximum = none;
@@ -41,7 +49,8 @@ void main() {
         float keys[chunkTokens];
         float top = maximum;
         [[unroll]] for (uint s = 0u; s < chunkTokens; ++s) {
-            keys[s] = hasToken(c, s) ? workspaceFloat(arrayAt(c, linearKeyMapAt, 0u, s) + row) : hasMaximum ? none : 0.0;
+            keys[s] = hasMaximum ? none : 0.0;
+            if (hasToken(c, s)) keys[s] = keyOf(c, s);
             if (hasMaximum) top = largerOf(top, keys[s]);
         }
         if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);

@@ -27,8 +27,9 @@ uint keyMapAt, rowMapAt, normsAt;
 
 float keyOf(uint s, uint d) {
     if (!hasToken(chunk, s)) return hasMaximum ? uintBitsToFloat(minusInfinityBits) : 0.0;
-    if (isMapped) return workspaceFloat(keyMapAt + s * rowPitch + d);
-    return LOAD_ELEMENT(k, kType, keyPlace.at + uint(chunk.first + int(s)) * keyPlace.token + d * keyPlace.dim);
+    if (isStored) return workspaceFloat(keyMapAt + s * rowPitch + d);
+    const float key = LOAD_ELEMENT(k, kType, keyPlace.at + uint(chunk.first + int(s)) * keyPlace.token + d * keyPlace.dim);
+    return featureOf(key);
 }
 float decayOf(uint s, uint d) {
     if (!hasToken(chunk, s)) return 0.0;
@@ -36,8 +37,9 @@ float decayOf(uint s, uint d) {
 }
 float queryOf(uint n, uint d) {
     if (!hasRow(chunk, slot)) return 0.0;
-    if (isMapped) return workspaceFloat(rowMapAt + d);
-    return LOAD_ELEMENT(q, qType, rowPlace.at + uint(rowOf(chunk, slot)) * rowPlace.token + d * rowPlace.dim);
+    if (isStored) return workspaceFloat(rowMapAt + d);
+    const float query = LOAD_ELEMENT(q, qType, rowPlace.at + uint(rowOf(chunk, slot)) * rowPlace.token + d * rowPlace.dim);
+    return featureOf(query);
 }
 // What another slot of the chunk has.
 #ifdef VKATTN_SUBGROUPS
@@ -201,11 +203,9 @@ void main() {
     const bool mine = local < chunks;
     hasOwn = hasToken(chunk, slot);
     // Once, and not for each row of the state: stores to the workspace lie between.
-    if (isMapped) {
-        keyMapAt = arrayAt(chunk, linearKeyMapAt, 0u, 0u);
-        normsAt = isReading ? stateNormAt(0u) : normAt(chunk, 0u);
-    }
-    if (!isMapped) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
+    if (isStored) keyMapAt = arrayAt(chunk, linearKeyMapAt, 0u, 0u);
+    if (isMapped) normsAt = isReading ? stateNormAt(0u) : normAt(chunk, 0u);
+    if (!isStored) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     if (isGated || decaysKeyDims) decayPlace = placeOf(linearDecay, decayBase, stateHead, stateHeads);
     if (isGated && !isReading) addDecays();
     if (!isReading) {
@@ -228,7 +228,7 @@ void main() {
     }
     if (hasRows)
         [[dont_unroll]] for (uint n = 0u; n < groupHeads(); ++n) {
-            if (isMapped)
+            if (isStored)
                 rowMapAt = arrayAt(chunk, linearRowMapAt, n, slot);
             else
                 rowPlace = placeOf(linearQ, qBase, headOfState(n), heads);

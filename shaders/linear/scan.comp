@@ -44,7 +44,7 @@ float element(const uint which, uint s, uint row) {
     const uint n = ofRows ? groupHead : 0u;
     uint at;
     float value;
-    if (inArrays || isMapped) {
+    if (inArrays || isStored) {
         if (inArrays)
             at = which == keysForState ? keysToEnd(chunk, s) : arrayAt(chunk, ofRows ? linearRowsAt : linearKeysAt, n, s);
         else
@@ -53,11 +53,11 @@ float element(const uint which, uint s, uint row) {
     } else if (ofRows) {
         at = rowPlace.at + uint(rowOf(chunk, s)) * rowPlace.token + row * rowPlace.dim;
         at = there ? at : 0u;
-        value = LOAD_ELEMENT(q, qType, at);
+        value = featureOf(LOAD_ELEMENT(q, qType, at));
     } else {
         at = keyPlace.at + uint(chunk.first + int(s)) * keyPlace.token + row * keyPlace.dim;
         at = there ? at : 0u;
-        value = LOAD_ELEMENT(k, kType, at);
+        value = featureOf(LOAD_ELEMENT(k, kType, at));
     }
     return there ? value : 0.0;
 }
@@ -253,7 +253,7 @@ void storeSnapshot(uint snapshot) {
 void main() {
     beginUnit();
     beginLanes();
-    if (!isMapped) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
+    if (!isStored) keyPlace = placeOf(linearK, kBase, stateHead, stateHeads);
     valuePlace = placeOf(linearV, vBase, stateHead, stateHeads);
     loadState();
     [[dont_unroll]] for (uint local = 0u; local < chunks; ++local) {
@@ -261,7 +261,7 @@ void main() {
         if (!isReading) takeValues();
         if (hasRows)
             [[dont_unroll]] for (groupHead = 0u; groupHead < groupHeads(); ++groupHead) {
-                if (!isMapped) rowPlace = placeOf(linearQ, qBase, headOfState(groupHead), heads);
+                if (!isStored) rowPlace = placeOf(linearQ, qBase, headOfState(groupHead), heads);
                 outPlace = placeOf(linearOut, oBase, headOfState(groupHead), heads);
                 readRows();
             }

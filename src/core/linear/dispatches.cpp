@@ -36,8 +36,8 @@ Stage stageOf(const LinearPlan &plan, const SpanOfChunks &span, uint32_t index) 
     if (plan.singleToken()) return Stage::token;
     Stage stages[5];
     uint32_t count = 0;
-    if (plan.mapped() && !span.reading) stages[count++] = Stage::mapKeys;
-    if (plan.mapped() && (span.reading || plan.readsInChunks())) stages[count++] = Stage::mapRows;
+    if (plan.storesFeatures() && !span.reading) stages[count++] = Stage::mapKeys;
+    if (plan.storesFeatures() && (span.reading || plan.readsInChunks())) stages[count++] = Stage::mapRows;
     if (plan.mapped() && !span.reading) stages[count++] = Stage::normalize;
     stages[count++] = Stage::prepare;
     stages[count++] = Stage::scan;
@@ -77,9 +77,9 @@ uint32_t rolesOf(Stage stage, const LinearPlan &plan, const SpanOfChunks &span) 
     case Stage::mapRows:
         return bit(VKATTN_Q) | bit(VKATTN_OMEGA);
     case Stage::normalize:
-        return bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT) | bit(VKATTN_SNAPSHOTS);
+        return (plan.storesFeatures() ? 0 : bit(VKATTN_K)) | bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT) | bit(VKATTN_SNAPSHOTS);
     case Stage::prepare:
-        return plan.mapped()    ? 0
+        return plan.storesFeatures() ? 0
                : span.reading   ? ofRows
                                 : ofRows | bit(VKATTN_K) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH);
     case Stage::token:
@@ -89,8 +89,8 @@ uint32_t rolesOf(Stage stage, const LinearPlan &plan, const SpanOfChunks &span) 
         break;
     }
     const uint32_t outputs = rows ? bit(VKATTN_OUT) : 0;
-    if (span.reading) return outputs | (plan.mapped() ? 0 : ofRows);
-    return outputs | (plan.mapped() ? 0 : ofRows | bit(VKATTN_K)) | bit(VKATTN_V) | bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT) |
+    if (span.reading) return outputs | (plan.storesFeatures() ? 0 : ofRows);
+    return outputs | (plan.storesFeatures() ? 0 : ofRows | bit(VKATTN_K)) | bit(VKATTN_V) | bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT) |
            bit(VKATTN_SNAPSHOTS);
 }
 

@@ -109,7 +109,9 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
 
 uint32_t formOf(const LinearAttention &a) {
     return linearFormOf(a) | (a.uses(VKATTN_STATE_OUT) ? formLinearStateOut : 0) | (a.snapshotCount() ? formLinearSnapshots : 0) |
-           (a.uses(VKATTN_OUT) && a.queryTokens ? formLinearRows : 0);
+           (a.uses(VKATTN_OUT) && a.queryTokens ? formLinearRows : 0) |
+           (a.hasFeatures() && a.features == VKATTN_FEATURES_ELU1 ? formLinearElu1 : 0) |
+           (a.hasFeatures() && a.features == VKATTN_FEATURES_RELU && !a.randomFeatures() ? formLinearRelu : 0);
 }
 
 void layOutBlock(LinearPlan &plan) {
@@ -127,8 +129,8 @@ void layOutBlock(LinearPlan &plan) {
     place(block.keysToEnd, plan.inArrays(), slots);
     place(block.keys, plan.inArrays() && a.isDelta(), slots);
     place(block.rows, plan.inArrays(), group * slots);
-    place(block.keyMap, plan.mapped(), slots);
-    place(block.rowMap, plan.mapped(), group * slots);
+    place(block.keyMap, plan.storesFeatures(), slots);
+    place(block.rowMap, plan.storesFeatures(), group * slots);
     place(block.norm, plan.mapped(), 2 * plan.rowPitch);
     block.words = words;
 }

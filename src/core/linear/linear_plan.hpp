@@ -46,13 +46,17 @@ struct LinearPlan : Schedule {
     uint64_t stateBegin, chunksBegin; // bytes of the workspace
 
     [[nodiscard]] bool mapped() const { return linear.hasFeatures(); }
+    // Features are products with omega, which a stage of its own leaves in the workspace.
+    [[nodiscard]] bool storesFeatures() const { return mapped() && linear.randomFeatures() > 0; }
     [[nodiscard]] bool inArrays() const { return linear.hasMaximum() || linear.decaysKeyDims(); }
     [[nodiscard]] bool singleToken() const { return tile.blockRows > 0; }
     [[nodiscard]] bool readsInChunks() const { return (form & interop::formLinearRows) && (form & interop::formLinearCausal); }
     [[nodiscard]] uint32_t groupHeads() const { return linear.heads / linear.stateHeads; }
     [[nodiscard]] uint32_t spans() const { return keySpans + rowSpans; }
-    [[nodiscard]] uint32_t spanOfKeys() const { return singleToken() ? 1 : 2 + (mapped() ? 2 + (readsInChunks() ? 1 : 0) : 0); }
-    [[nodiscard]] uint32_t spanOfRows() const { return 2 + (mapped() ? 1 : 0); }
+    [[nodiscard]] uint32_t spanOfKeys() const {
+        return singleToken() ? 1 : 2 + (mapped() ? 1 : 0) + (storesFeatures() ? 1 + (readsInChunks() ? 1 : 0) : 0);
+    }
+    [[nodiscard]] uint32_t spanOfRows() const { return 2 + (storesFeatures() ? 1 : 0); }
     [[nodiscard]] uint32_t perStep() const { return keySpans * spanOfKeys() + rowSpans * spanOfRows(); }
 };
 static_assert(sizeof(LinearPlan) < 4096, "plans live on the stack");
