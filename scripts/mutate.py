@@ -339,6 +339,7 @@ MUTATIONS = [
     ("add-last-odd-column-lost", "operations/add.comp", "if (column >= columns) return;", "if (column + 1u >= columns) return;", OPERATIONS),
     ("angles-of-first-entry", "operations/angles.comp", "whereBase + batch * whereBatch", "whereBase", OPERATIONS),
     # Gradients of linear attention.
+    ("linear-gradient-rows-that-are-not-there-divide", "linear/gradient/finish.comp", "denominator != 0.0 && hasRow(c, slot) && sees(rowOf(c, slot));", "denominator != 0.0;", "device LinearGradientOnDevice.anInfiniteKeyBesideRowsThatAreNotThere"),
     ("linear-gradient-key-not-decayed", "linear/gradient/rows.comp", "coefficients[n] = keys[n] * toEnd;", "coefficients[n] = keys[n];", LINEAR_GRADIENT),
     ("linear-gradient-own-write-read", "linear/gradient/rows.comp", "const bool adds = isFirstBlock && !(isStrict && j == i);", "const bool adds = isFirstBlock;", LINEAR_GRADIENT),
     ("linear-gradient-decay-of-the-next-token", "linear/gradient/rows.comp", "                    if (t > i) continue;", "                    if (t >= i) continue;", LINEAR_GRADIENT),

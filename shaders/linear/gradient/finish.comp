@@ -34,7 +34,9 @@ void finishRow(ChunkPlace c, uint own) {
         denominator = fma(query, workspaceFloat(z + r), denominator);
         product = fma(query, read, product);
     }
-    const bool seen = denominator != 0.0; // without one the row is 0
+    // Without a denominator the row is 0. Queries that are not there are 0 beside an infinite z: their denominator is NaN.
+    const uint slot = own % chunkTokens;
+    const bool seen = denominator != 0.0 && hasRow(c, slot) && sees(rowOf(c, slot));
     const float inverse = seen ? 1.0 / denominator : 0.0, ofDenominator = seen ? -product * inverse * inverse : 0.0;
     store(arrayAt(c, linearGradientInverses) + own, inverse);
     store(arrayAt(c, linearGradientOfDenominators) + own, ofDenominator);
