@@ -119,8 +119,8 @@ void RulesRun::addWindow(long left, long right, long dilation) {
 
 void RulesRun::addGlobalTokens(const std::vector<size_t> &shape, const NpyOptions &npy) {
     Array flags{shape, std::vector<double>(Array::count(shape))};
-    // The first token of every row is global, so that each row differs from one without.
-    for (size_t n = 0; n < flags.values.size(); n++) flags.values[n] = n % keys == 0 || chance(12) ? (npy.descr == "|b1" ? 1 : 200) : 0;
+    // The first token of every row is global, so that each row differs from one without. The last one is, as there is always a query at its position.
+    for (size_t n = 0; n < flags.values.size(); n++) flags.values[n] = n % keys == 0 || n % keys == keys - 1 || chance(12) ? (npy.descr == "|b1" ? 1 : 200) : 0;
     writeNpy(file("g.npy"), flags, npy);
     rules.global = {{batch, keys}, {}};
     for (size_t n = 0; n < batch * keys; n++) rules.global.values.push_back(flags.values[n % flags.values.size()]);
