@@ -25,6 +25,8 @@ MUTATIONS = [
      "static_cast<uint32_t>(ceilDiv(heads, group)))", "tests Plan.*"),
     ("rules-steps-of-two-rows", "src/core/kernels/grid_tiles.cpp", "while (p.rules.grid.extent[2] % tile.step() != 0) tile.keysPerLane /= 2;", "",
      "tests RulesPlan.*"),
+    ("rules-deterministic-wholes-first", "src/core/kernels/flash.cpp", "p.left != openWindow || p.rules.showRuns();", "p.left != openWindow;",
+     "device RulesTest.deterministicBitsDoNotDependOnSkipping"),
     ("rules-patches-of-partial-results", "src/core/kernels/grid_tiles.cpp", "shape.parts != 0 || (!whole", "(!whole",
      "tests RulesPlan.*"),
     ("rules-patches-of-shifted-queries", "src/core/kernels/grid_tiles.cpp", "if (!placed || uint64_t", "if (uint64_t", "tests RulesPlan.*"),

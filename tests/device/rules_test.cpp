@@ -5,9 +5,11 @@
 #include "conform/cases/case_text.hpp"
 #include "conform/cases/gradient_case.hpp"
 #include "conform/statistics/statistics_case.hpp"
+#include "support/extent.hpp"
 #include "support/rule_mask.hpp"
 
 #include <cstdlib>
+#include <cstring>
 
 using namespace vkattn;
 using namespace vkattn::test;
@@ -55,6 +57,39 @@ TEST(RulesTest, areTheSameProblemWithAFullMask) {
         }
     }
     std::printf("%u problems computed, %u that a kernel does not take\n", computed, refused);
+}
+
+// Deterministic results have the bits of the same problem with a full mask, by which no kernel skips anything.
+TEST(RulesTest, deterministicBitsDoNotDependOnSkipping) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("deterministic rules");
+    const Draws draws{6, 36};
+    const uint32_t first = static_cast<uint32_t>(random() % 18);
+    uint32_t compared = 0;
+    for (int number = 0; draws.take(number); ++number) {
+        Case c = drawRules(random, first + static_cast<uint32_t>(number));
+        c.headDim = c.valueDim = 16;
+        c.deterministic = true, c.slices = 0;
+        for (const vkattn_kernel kernel : KernelList()) {
+            c.kernel = kernel;
+            const bool matrices = kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+            c.q = c.k = c.v = c.out = matrices ? VKATTN_F16 : VKATTN_F32;
+            const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+            const RunResult skipping = runtime->run(data->problem, data->operands);
+            if (skipping.status == VKATTN_ERROR_UNSUPPORTED) continue;
+            ASSERT_EQ(skipping.status, VKATTN_OK) << skipping.message << caseText(c);
+            const Outputs expected = data->outputs();
+            const MaskedProblem masked(*data);
+            const RunResult whole = runtime->run(masked.problem, masked.operands);
+            if (whole.status == VKATTN_ERROR_UNSUPPORTED) continue;
+            ASSERT_EQ(whole.status, VKATTN_OK) << whole.message << caseText(c);
+            ++compared;
+            EXPECT_EQ(std::memcmp(expected.out.data(), data->out.data(), data->out.bytes()), 0) << skipping.kernel << ": " << caseText(c);
+        }
+    }
+    EXPECT_GT(compared, 0u);
+    std::printf("%u deterministic results compared with those of a full mask\n", compared);
 }
 
 // What tiles skip is nothing that a row sees, in the forward pass, the backward pass and statistics.

@@ -33,11 +33,14 @@ Operand partialsOperand(const Plan &plan, bool writes) {
 // constants of the form without.
 template <class Words> void setPlanWords(Words &words, const Plan &plan) {
     const Problem &p = plan.problem;
+    // Kernels take what no pair test is needed for before the rest: out of order where it does not begin the
+    // reach. Which steps these are depends on what shares a tile, and on what rules name.
+    const bool takesOutOfOrder = p.left != openWindow || p.rules.showRuns();
     const Tensor &out = p.tensor(VKATTN_OUT);
     setReach(words, p);
     words.flags |= (plan.flash.parts ? flagPartial : 0) | (p.tensor(VKATTN_LSE).present() ? flagLse : 0) |
                    (p.rowStatistics ? flagRowStatistics : 0) | (p.has(VKATTN_SINKS) ? flagSinks : 0) |
-                   (p.deterministic && p.left != openWindow ? flagFixedOrder : 0);
+                   (p.deterministic && takesOutOfOrder ? flagFixedOrder : 0);
     words.splitKeys = plan.flash.splitKeys;
     words.dims = p.headDim | p.valueDim << 16;
     words.oBatch = stride(out, 0), words.oHead = stride(out, 1), words.oToken = stride(out, 2);
