@@ -115,6 +115,8 @@ MUTATIONS = [
     ("rules-dilation-of-head-0", "attention/pair.glsl", "ruleWord(dilations + headFirst + row.head)", "ruleWord(dilations)", RULES),
     ("rules-global-queries-are-local", "attention/pair.glsl", "return seen || row.isGlobal ||", "return seen ||", RULES),
     ("rules-global-tokens-of-entry-0", "attention/rule.glsl", "ruleWord(ruleGlobals) + entry * ruleWord(ruleGlobalWords)", "ruleWord(ruleGlobals)", RULES),
+    ("pages-absent-ones-shown", "attention/pair.glsl", "if (hasPages) seen = seen && pageOf(min(key, keyLast)) < rule.poolPages;", "", "device PagesOnDevice.*"),
+    ("pages-tokens-of-the-sequence", "attention/key_value.glsl", "uint(held - place * rule.pageTokens) * byToken", "uint(held) * byToken", "device PagesOnDevice.*"),
     ("rules-offset-of-keys-added", "setup/rules.comp", "clampedOffset(query) - clampedOffset(key)", "clampedOffset(query) + clampedOffset(key)", RULES),
     ("rules-offset-of-another-entry", "setup/rules.comp", "query += clampedOffset(int(first[firstBase + n]))", "query += clampedOffset(int(first[firstBase]))", RULES),
     ("rules-offsets-beside-an-alignment", "attention/sequence.glsl", "if ((flags & flagOffsets) == 0u) s.shift = (flags", "if ((flags & flagOffsets) == 0u || (flags & flagTopLeft) != 0u) s.shift = (flags", RULES),

@@ -549,6 +549,13 @@ typedef struct vkattn_problem {
     uint32_t programWords[16];     /* what vkattnWord returns */
     uint32_t programBufferWords[4]; /* words of VKATTN_PROGRAM_BUFFER_0 to 3; 0: not bound */
     vkattn_offset queryOffset, keyOffset; /* optional; at most VKATTN_MAX_OFFSET queries and keys */
+    /* With VKATTN_PAGE_TABLE in presentRoles: the pages of each batch entry in the table. k and v are then pools
+     * of pages that all batch entries share, [pages, kvHeads, page tokens, dim], and keyTokens is tablePages *
+     * page tokens: [page, token, head, dim] (NHD) and [page, head, token, dim] (HND) are strides. Key j of batch
+     * entry b lies in page table[b][j / page tokens], at its token j modulo page tokens. The keys of an absent
+     * page are hidden, and nothing is read outside of the pool. Page tables are data on the device, read when the
+     * commands run, as VKATTN_KEY_LENGTHS is, which says how many keys an entry has. No page table: 0. */
+    uint32_t tablePages;
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

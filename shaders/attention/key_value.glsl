@@ -14,11 +14,24 @@ struct KeyValueRow {
     uint at; // element of dim 0
 };
 
-uint kAt, vAt; // of key 0 of the batch entry
+uint kAt, vAt; // of key 0 of the batch entry; with pages, of token 0 of page 0
+
+// Where a key's row begins. A key of an absent page, which is hidden, has page 0.
+uint keyAt(uint base, uint byPage, uint byToken, int key) {
+    const int held = min(key, keyLast);
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasPages) {
+        const int place = quotientOf(held, rule.pageTokens, rule.perPageToken);
+        const uint page = lengths[rule.pagesAt + uint(place)];
+        return base + (page < rule.poolPages ? page : 0u) * byPage + uint(held - place * rule.pageTokens) * byToken;
+    }
+#endif
+    return base + uint(held) * byToken;
+}
 
 #ifndef VKATTN_STAGE_VALUES
-void beginKeys(uint kvHead) { kAt = kBase + batch * kBatch + kvHead * kHead + (seq.keyStart - keyFirst) * kToken; }
-KeyValueRow keyRow(int key) { return KeyValueRow(kAt + uint(min(key, keyLast)) * kToken); }
+void beginKeys(uint kvHead) { kAt = kBase + kvHead * kHead + (hasPages ? 0u : batch * kBatch + (seq.keyStart - keyFirst) * kToken); }
+KeyValueRow keyRow(int key) { return KeyValueRow(keyAt(kAt, kBatch, kToken, key)); }
 float keyElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= headDim) return 0.0;
     return LOAD_ELEMENT(k, kType, row.at + dim * kDim);
@@ -26,8 +39,8 @@ float keyElement(KeyValueRow row, uint dim) {
 #endif
 
 #if !defined(VKATTN_STAGE_SCORES) && !defined(VKATTN_STAGE_STATISTICS)
-void beginValues(uint kvHead) { vAt = vBase + batch * vBatch + kvHead * vHead + (seq.keyStart - keyFirst) * vToken; }
-KeyValueRow valueRow(int key) { return KeyValueRow(vAt + uint(min(key, keyLast)) * vToken); }
+void beginValues(uint kvHead) { vAt = vBase + kvHead * vHead + (hasPages ? 0u : batch * vBatch + (seq.keyStart - keyFirst) * vToken); }
+KeyValueRow valueRow(int key) { return KeyValueRow(keyAt(vAt, vBatch, vToken, key)); }
 float valueElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= valueDim) return 0.0;
     return LOAD_ELEMENT(v, vType, row.at + dim * vDim);

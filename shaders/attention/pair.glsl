@@ -135,6 +135,7 @@ bool termsShow(Row row, int key, inout float added) {
     if (hasLocal) seen = seen && localShows(row, key);
     if (hasGrid) seen = seen && (boxRuns ? key >= row.runBegin && key < row.runEnd : boxHas(row.box, key));
     if (hasBlocks) seen = seen && blocksShow(row, key);
+    if (hasPages) seen = seen && pageOf(min(key, keyLast)) < rule.poolPages;
     if ((pairTerms & termBias) != 0u) {
         added = pairBias(row, key);
         seen = seen && floatBitsToUint(added) != minusInfinityBits;

@@ -4,7 +4,8 @@
 //
 // Included by sequence.glsl.
 const bool hasLocal = (pairTerms & termLocal) != 0u, hasGrid = (pairTerms & termGrid) != 0u,
-           hasBlocks = (pairTerms & termBlocks) != 0u, hasPrefix = (pairTerms & termPrefix) != 0u;
+           hasBlocks = (pairTerms & termBlocks) != 0u, hasPrefix = (pairTerms & termPrefix) != 0u,
+           hasPages = (pairTerms & termPages) != 0u;
 
 // What pairs need again and again, of the batch entry at hand.
 struct RuleFacts {
@@ -15,6 +16,9 @@ struct RuleFacts {
     float perBlockKey, perColumn, perPlane; // reciprocals
     uint gridKind;
     int patchRows, patchColumns; // of a tile; 0: it has neighbouring queries
+    uint pagesAt, poolPages;     // the entry's row of the page table, in lengths[]
+    int pageTokens;
+    float perPageToken;
 };
 RuleFacts rule;
 
@@ -57,6 +61,12 @@ void beginRules(uint header, uint entry) {
         rule.blockKeys = int(ruleWord(ruleBlockKeys));
         rule.perBlockKey = 1.0 / float(rule.blockKeys);
     }
+    if (hasPages) {
+        rule.pagesAt = header + ruleWord(rulePages) + entry * ruleWord(ruleTablePages);
+        rule.poolPages = ruleWord(rulePoolPages);
+        rule.pageTokens = int(ruleWord(rulePageTokens));
+        rule.perPageToken = 1.0 / float(rule.pageTokens);
+    }
     if (hasGrid) {
         const uint grid = ruleWord(ruleGrid);
         rule.gridKind = grid & 0xffu;
@@ -68,6 +78,9 @@ void beginRules(uint header, uint entry) {
         rule.perPlane = 1.0 / float(rule.planeTokens);
     }
 }
+
+// What the page table has of the page of a key: data, and never trusted.
+uint pageOf(int key) { return lengths[rule.pagesAt + uint(quotientOf(key, rule.pageTokens, rule.perPageToken))]; }
 
 // What an axis of the grid shows to coordinate c.
 struct AxisRange {

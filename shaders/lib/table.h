@@ -36,6 +36,11 @@ VKATTN_CONST ruleBlockHead = 22u;
 VKATTN_CONST ruleBlockRow = 23u;
 VKATTN_CONST ruleSkips = 24u;      // short stretches that a tile may ask for; 0: it asks for none
 VKATTN_CONST ruleWordsGiven = 25u; // the words above
+VKATTN_CONST rulePages = 25u;      // place: the page table, as it was given; written with it (ruleStepPages)
+VKATTN_CONST rulePageTokens = 26u;
+VKATTN_CONST ruleTablePages = 27u; // words of an entry
+VKATTN_CONST rulePoolPages = 28u;  // what is not less is an absent page
+VKATTN_CONST rulePageWords = 4u;   // these
 // Of a program (attention/program.glsl): its words, then the places and the lengths of its buffers.
 VKATTN_CONST ruleProgram = 32u;
 VKATTN_CONST programWordCount = 16u;
@@ -58,6 +63,7 @@ VKATTN_CONST ruleStepCopy = 1u;
 VKATTN_CONST ruleStepSummary = 2u;
 VKATTN_CONST ruleStepProgram = 3u;
 VKATTN_CONST ruleStepOffsets = 4u; // of the entries
+VKATTN_CONST ruleStepPages = 5u;   // a copy, and what the header has of pages
 VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
 VKATTN_CONST ruleKeyLengths = 2u;
 VKATTN_CONST rulePrefixLengths = 4u;
@@ -86,7 +92,7 @@ VKATTN_PUSH(RulesPush) {
     uint flags, queryTokens, keyTokens;
     // The header, or what it has of a program. Of a copy: the place, the least and the largest
     // number. Of a summary: its place, and words of an entry, of the summary and of the bits. Of offsets: what
-    // is added to those of queries and of keys.
+    // is added to those of queries and of keys. Of pages as of a copy, and the words of the header.
     uint given[ruleWordsGiven];
 };
 #endif

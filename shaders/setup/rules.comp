@@ -1,7 +1,7 @@
 #version 450
 // Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
-// the offsets of entries and a copy of numbers, which are data and are clamped, a summary of bits, or the words of a
-// program (lib/table.h).
+// the offsets of entries, a copy of numbers, which are data and are clamped, or of a page table, a summary of bits, or
+// the words of a program (lib/table.h).
 #define VKATTN_STAGE_RULES
 #include "lib/platform.glsl"
 
@@ -11,9 +11,11 @@ int clampedOffset(int tokens) { return clamp(tokens, -int(mostOffset), int(mostO
 
 void main() {
     const uint n = gl_GlobalInvocationID.x;
-    if (what == ruleStepCopy) {
+    if (what == ruleStepCopy || what == ruleStepPages) {
         const uint lanes = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
         for (uint item = n; item < count; item += lanes) table[given[0] + item] = clamp(first[firstBase + item], given[1], given[2]);
+        if (what == ruleStepPages && n == 0u)
+            [[unroll]] for (uint word = 0u; word < rulePageWords; ++word) table[rulePages + word] = given[3u + word];
         return;
     }
     if (what == ruleStepOffsets) {

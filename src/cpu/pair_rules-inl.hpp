@@ -25,10 +25,10 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Returns whether bias, masks, documents or a program must be looked up for each query and key.
+// Returns whether bias, masks, documents, absent pages or a program must be looked up for each query and key.
 inline bool hasPairLookUps(const Problem &p) {
     return p.tensor(VKATTN_BIAS).present() || p.tensor(VKATTN_MASK).present() || p.tensor(VKATTN_BIT_MASK).present() ||
-           p.has(VKATTN_DOC_IDS_Q) || p.program.hides();
+           p.has(VKATTN_DOC_IDS_Q) || p.pagesMayBeAbsent || p.program.hides();
 }
 // The same, or what rules show.
 inline bool hasLookUps(const Problem &p) {
@@ -124,7 +124,7 @@ inline vkattn_program_pair pairsOf(const Call &call, uint32_t b, const RowPlace 
 enum class Pairs { noneVisible, someVisible, allVisible };
 // Looks pairs up for the rows places[0, rows) and the keys [begin, end):
 // out[(j - begin) * stride + row] becomes the bias (0 without a bias), or minus infinity where
-// mask, bit mask, documents, a program or the bias itself hide the pair. Reach is not looked at, and
+// mask, bit mask, documents, an absent page, a program or the bias itself hide the pair. Reach is not looked at, and
 // what rules show only with `rulesHide`.
 inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const RowPlace *places, uint32_t rows, uint32_t begin,
                          uint32_t end, float *out, uint32_t stride, bool rulesHide) {
@@ -180,11 +180,19 @@ inline Pairs lookUpPairs(const Call &call, const Sequence &s, uint32_t b, const 
             }
         }
         if (p.has(VKATTN_DOC_IDS_Q)) {
-            const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.tensor(VKATTN_K).extent[2];
+            const uint64_t queries = p.tensor(VKATTN_Q).extent[2], keys = p.keyExtent();
             const uint32_t document = call.operands.word(VKATTN_DOC_IDS_Q, s.batch * queries + s.query(i));
             const uint64_t first = s.batch * keys + s.key(begin);
             for (uint32_t j = 0; j < count; ++j)
                 if (call.operands.word(VKATTN_DOC_IDS_K, first + j) != document) row[size_t{j} * stride] = minusInfinity;
+        }
+        if (p.pagesMayBeAbsent) {
+            const Pages pages{p, call.operands, s.batch};
+            for (uint32_t key = begin, next; key < end; key = next) {
+                next = std::min(pages.endOfPage(key), end);
+                if (!pages.isAbsent(key)) continue;
+                for (uint32_t hidden = key; hidden < next; ++hidden) row[size_t{hidden - begin} * stride] = minusInfinity;
+            }
         }
         if (p.program.hides()) {
             vkattn_program_pair pair = pairsOf(call, b, places[r]);

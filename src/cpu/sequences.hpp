@@ -10,6 +10,27 @@
 
 namespace vkattn {
 
+// Pages of keys in the pool, of one batch entry: data that is never trusted.
+struct Pages {
+    const Problem &p;
+    const Operands &operands;
+    uint32_t entry;
+
+    // Returns the page of a key; the pool's number of pages, or more, where the page is absent.
+    [[nodiscard]] uint32_t pageOf(uint32_t key) const {
+        return operands.word(VKATTN_PAGE_TABLE, uint64_t{entry} * p.tablePages + key / p.pageTokens);
+    }
+    [[nodiscard]] bool isAbsent(uint32_t key) const { return pageOf(key) >= p.poolPages(); }
+    // Returns the first key after `key` that lies in another page.
+    [[nodiscard]] uint32_t endOfPage(uint32_t key) const { return (key / p.pageTokens + 1) * p.pageTokens; }
+    // Returns whether a page of the first `keys` keys is absent.
+    [[nodiscard]] bool anyAbsent(uint32_t keys) const {
+        for (uint32_t key = 0; key < keys; key = endOfPage(key))
+            if (isAbsent(key)) return true;
+        return false;
+    }
+};
+
 struct Sequence {
     // The batch entry in q, k, v, out and lse. Bias, masks and weights have the sequence's own
     // number.

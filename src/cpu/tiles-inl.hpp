@@ -292,7 +292,9 @@ template <size_t vectors> class TileAttention {
     float *rescale(uint32_t panel) const { return stat(panel, 3); }
     Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
-        return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, unit_.rows > panelRows, copy);
+        const bool reused = unit_.rows > panelRows;
+        if (p_.paged()) return tileOfPages(call_, role, *unit_.s, unit_.kvHead, begin, end, reused, copy);
+        return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, reused, copy);
     }
 
     // Number of a row of the unit among those that share the key/value head.

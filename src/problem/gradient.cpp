@@ -139,6 +139,8 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     if (!g.forward) return fail(why, invalid, "gradient.forward is NULL");
     out = Gradient{};
     if (const auto r = makeProblem(g.forward, out.forward, why)) return r;
+    if (out.forward.paged())
+        return fail(why, invalid, "forward has a page table; gradients take keys and values that lie one after the other");
     if (const auto r = checkForward(out.forward, why)) return r;
     if (const ProgramUse &use = out.forward.program; use.sumless())
         return fail(why, invalid,

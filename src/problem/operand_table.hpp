@@ -66,6 +66,7 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_GLOBAL_TOKENS, "global tokens", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_PREFIX_LENGTHS, "prefix lengths", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_DILATIONS, "dilations", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PAGE_TABLE, "page table", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_QUERY_OFFSETS, "query offsets", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_KEY_OFFSETS, "key offsets", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_BLOCK_MASK, "block mask", Span::ruleArray, false, 0, nullptr, false},

@@ -27,6 +27,10 @@ struct Problem {
     ProgramUse program;
     bool topLeft = false;                     // counts where there are no offsets
     vkattn_offset queryOffset{}, keyOffset{};
+    // K and V are pools of pages, [pages, kvHeads, pageTokens, dim]; 0: batch entries lie one after the other.
+    uint32_t pageTokens = 0, tablePages = 0;
+    // Whether keys of a page may be hidden because it is absent: with pages, until someone has looked.
+    bool pagesMayBeAbsent = false;
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
     bool valuesInKeys = false;
@@ -55,13 +59,22 @@ struct Problem {
     // Returns whether only the device, or the CPU when it computes, knows where queries stand.
     [[nodiscard]] constexpr bool hasUnknownOffsets() const { return has(VKATTN_QUERY_OFFSETS) || has(VKATTN_KEY_OFFSETS); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
+    [[nodiscard]] constexpr bool paged() const { return has(VKATTN_PAGE_TABLE); }
+    // Returns whether only the device knows where the keys of a batch entry lie in K and V.
+    [[nodiscard]] constexpr bool keysLieAnywhere() const { return ragged() || paged(); }
+    // Returns the pages of the pool.
+    [[nodiscard]] constexpr uint32_t poolPages() const { return tensor(VKATTN_K).extent[0]; }
+    // Returns the extent of the tokens of arrays over keys.
+    [[nodiscard]] constexpr uint32_t keyExtent() const { return ragged() ? tensor(VKATTN_K).extent[2] : keyTokens; }
     // Returns whether every query of a sequence has the same keys within its reach.
     [[nodiscard]] constexpr bool sameReach() const {
         return left == openWindow && right == openWindow && !has(VKATTN_PREFIX_LENGTHS) && rules.grid.rule == VKATTN_GRID_NONE;
     }
     // Returns whether a pair has a rule beside causal, window and what memory holds for each pair, whose data lies in
     // the table at the workspace's start.
-    [[nodiscard]] constexpr bool hasRules() const { return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS) || hasOffsets() || program.hooks != 0; }
+    [[nodiscard]] constexpr bool hasRules() const {
+        return rules.showRuns() || has(VKATTN_PREFIX_LENGTHS) || hasOffsets() || paged() || program.hooks != 0;
+    }
     [[nodiscard]] constexpr bool drops() const { return dropoutThreshold != 0; }
     // Query heads per key/value head.
     [[nodiscard]] constexpr uint32_t groupSize() const { return heads / kvHeads; }

@@ -105,6 +105,8 @@ vkattn_result makeStatistics(const vkattn_attention_statistics *description, Sta
     const vkattn_problem scores = scoresOnly(completed(*s.attention, attentionRoom));
     out = Statistics{};
     if (const auto r = makeProblem(&scores, out.attention, why)) return r;
+    if (out.attention.paged())
+        return fail(why, invalid, "attention has a page table; statistics take keys that lie one after the other");
     if (const ProgramUse &use = out.attention.program; use.sumless())
         return fail(why, invalid,
                     "the program %s of statistics.attention has vkattnRow, and statistics are of weights that are shares of a sum; take a "

@@ -158,7 +158,15 @@ void Description::describe() {
         p.presentRoles |= VKATTN_PRESENT(VKATTN_DOC_IDS_K) | (genes.arrays < rare ? VKATTN_PRESENT(VKATTN_DOC_IDS_Q) : 0);
     if (overlays.alibi) p.presentRoles |= VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
     const uint32_t kvHeads = 1 + genes.kvHeads % 3u, heads = kvHeads * (1 + genes.group % 3u);
-    const uint32_t batch = ragged ? 1 : 1 + genes.batch % 3u, queries = pick(counts, genes.queries), keys = pick(counts, genes.keys);
+    const uint32_t batch = ragged ? 1 : 1 + genes.batch % 3u, queries = pick(counts, genes.queries);
+    uint32_t keys = pick(counts, genes.keys), held = batch, heldTokens = keys;
+    // Once in a while a ragged batch has pages too, which is refused.
+    if (genes.arrays & 8 && (!ragged || genes.arrays >= rare)) {
+        present(3, VKATTN_PAGE_TABLE);
+        heldTokens = 1 + genes.sequences % 7u, held = 1 + genes.maxSeqK % 9u;
+        p.tablePages = (keys + heldTokens - 1) / heldTokens;
+        keys = p.tablePages * heldTokens;
+    }
     if (ragged) {
         p.sequences = 1 + genes.sequences % 5u;
         p.maxSeqQ = std::min<uint32_t>(genes.maxSeqQ, queries + genes.maxSeqQ / rare);
@@ -168,10 +176,10 @@ void Description::describe() {
         return layoutFrom(genes.layout[role], isOutput(role), dtype, extents);
     };
     p.q = make(VKATTN_Q, shape.q, {batch, heads, queries, shape.headDim});
-    p.k = make(VKATTN_K, shape.k, {batch, kvHeads, keys, shape.headDim});
+    p.k = make(VKATTN_K, shape.k, {held, kvHeads, heldTokens, shape.headDim});
     // Once in a while V is described all the same, which is refused.
     if (!(p.flags & VKATTN_VALUES_IN_KEYS) || genes.sharedValues >= rare)
-        p.v = make(VKATTN_V, shape.v, {batch, kvHeads, keys, shape.valueDim});
+        p.v = make(VKATTN_V, shape.v, {held, kvHeads, heldTokens, shape.valueDim});
     p.out = make(VKATTN_OUT, shape.out, {batch, heads, queries, shape.valueDim});
     if (genes.tensors & 1) p.lse = make(VKATTN_LSE, VKATTN_F32, {batch, heads, queries, p.flags & VKATTN_ROW_STATISTICS ? 2u : 1u});
     const uint32_t pairs[4] = {ragged ? p.sequences : batch, heads, p.maxSeqQ ? p.maxSeqQ : queries, p.maxSeqK ? p.maxSeqK : keys};
@@ -242,7 +250,8 @@ bool Description::small() const {
     for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT; ++role)
         if (vkattnOperandBytes(&problem, static_cast<vkattn_role>(role)) > 1u << 19) return false;
     const uint64_t batch = std::max(problem.q.extent[0], problem.sequences);
-    return batch * problem.q.extent[1] * problem.q.extent[2] * problem.k.extent[2] <= 20000;
+    const uint64_t keys = uint64_t{problem.k.extent[2]} * std::max(problem.tablePages, 1u);
+    return batch * problem.q.extent[1] * problem.q.extent[2] * keys <= 20000;
 }
 
 const vkattn_layout &Description::layout(vkattn_role role) const {
@@ -289,6 +298,8 @@ void Description::allocate() {
         if (problem.presentRoles & VKATTN_PRESENT(n)) fillArray(static_cast<vkattn_role>(n));
     for (uint32_t n = VKATTN_BLOCK_MASK; n <= VKATTN_FULL_BLOCK_INDICES; ++n)
         if (usesBlocks(problem, static_cast<vkattn_role>(n))) fillArray(static_cast<vkattn_role>(n));
+    if (problem.queryOffset.kind == VKATTN_OFFSET_ARRAY) fillArray(VKATTN_QUERY_OFFSETS);
+    if (problem.keyOffset.kind == VKATTN_OFFSET_ARRAY) fillArray(VKATTN_KEY_OFFSETS);
 }
 
 float Description::nonFinite() {
@@ -340,6 +351,7 @@ void Description::fillArray(vkattn_role role) {
     for (size_t at = 0; at < bytes; at += 4) {
         const uint32_t byte = at_ < rest_.size() ? rest_[at_++] : random() % 64;
         uint32_t word = byte < 200 ? byte : byte < 240 ? random() : 0xffffffffu - (byte & 3);
+        if (role == VKATTN_PAGE_TABLE) word = byte < 200 ? byte % 10 : word;
         if (role == VKATTN_DOC_IDS_Q || role == VKATTN_DOC_IDS_K) word = byte < 200 ? byte % 3 : word;
         if (numbers) {
             const float value = byte == 255 ? nonFinite() : 0.25f * static_cast<float>(static_cast<int32_t>(byte) - 100);

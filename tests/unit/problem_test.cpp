@@ -97,7 +97,7 @@ const Rejection rejections[] = {
     {"unknownKernel", "problem.kernel is 16", [](auto &p) { p.kernel = static_cast<vkattn_kernel>(16); }},
     {"noRoleInPresentRoles", "presentRoles has bits 0x80, expected only VKATTN_PRESENT(role)",
      [](auto &p) { p.presentRoles = bit(VKATTN_ALIBI_SLOPES) << 1; }},
-    {"lastBitInPresentRoles", "presentRoles has bits 0x80000000", [](auto &p) { p.presentRoles = bit(VKATTN_SINKS) | 1u << 31; }},
+    {"roleOfAnotherOperation", "presentRoles has bits 0x20000000", [](auto &p) { p.presentRoles = bit(VKATTN_SINKS) | bit(VKATTN_CACHE); }},
     {"documentsOfQueriesAlone", "document ids of queries are in presentRoles without",
      [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_Q); }},
     {"documentsOfKeysAlone", "document ids of keys are in presentRoles without", [](auto &p) { p.presentRoles = bit(VKATTN_DOC_IDS_K); }},
@@ -138,6 +138,18 @@ const Rejection rejections[] = {
     {"offsetWithoutKind", "keyOffset.tokens is 5 with VKATTN_OFFSET_NONE", [](auto &p) { p.keyOffset.tokens = 5; }},
     {"offsetTooLarge", "queryOffset.tokens is 268435457, expected -268435456 to 268435456",
      [](auto &p) { p.queryOffset = {VKATTN_OFFSET_NUMBER, (1 << 28) + 1}; }},
+    {"tablePagesWithoutATable", "tablePages is 3 without VKATTN_PAGE_TABLE", [](auto &p) { p.tablePages = 3; }},
+    {"pagesAndRagged", "a page table and cu_seqlens are both in presentRoles",
+     [](auto &p) {
+         p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE) | VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
+         p.sequences = 1;
+     }},
+    {"pagesAndScores", "scores have a layout with a page table",
+     [](auto &p) {
+         p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1;
+         p.scores = packed(VKATTN_F32, 1, 1, 1, 1);
+     }},
+    {"tooManyPages", "expected at most", [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1u << 31; }},
     {"offsetTooSmall", "keyOffset.tokens is -268435457", [](auto &p) { p.keyOffset = {VKATTN_OFFSET_ARRAY, -(1 << 28) - 1}; }},
     {"unknownGrid", "grid.rule is 4, expected a vkattn_grid_rule", [](auto &p) { p.grid.rule = static_cast<vkattn_grid_rule>(4); }},
     {"gridWithoutRule", "grid has rows 3, size 0 and shift 0 with VKATTN_GRID_NONE", [](auto &p) { p.grid.extent[1] = 3; }},

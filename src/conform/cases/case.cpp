@@ -188,9 +188,21 @@ std::string HostTensor::damage(const HostTensor &before, const Elements &written
     return {};
 }
 
+uint32_t mostKeys(const vkattn_problem &p) {
+    if (p.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) return p.tablePages * p.k.extent[2];
+    return p.maxSeqK ? p.maxSeqK : p.k.extent[2];
+}
+
+std::optional<CaseData::KeyPlace> CaseData::placeOf(const Span &s, uint32_t key) const {
+    if (pages.empty()) return KeyPlace{s.batch, s.firstKey + key};
+    const uint32_t page = pages[size_t{s.batch} * problem.tablePages + key / problem.k.extent[2]];
+    if (page >= problem.k.extent[0]) return std::nullopt;
+    return KeyPlace{page, key % problem.k.extent[2]};
+}
+
 Span CaseData::spanOf(uint32_t b) const {
     if (!c.ragged) {
-        const uint32_t keys = problem.k.extent[2];
+        const uint32_t keys = mostKeys(problem);
         return {b, 0, problem.q.extent[2], 0, c.lengths ? std::min(lengths[b], keys) : keys};
     }
     // An entry counts as the largest up to it, but never as more than the total.
@@ -237,7 +249,7 @@ int64_t CaseData::position(uint32_t b, uint32_t i) const {
 }
 
 std::vector<unsigned char> CaseData::visibleKeys(uint32_t b, uint32_t h, uint32_t i) const {
-    std::vector<unsigned char> seen(std::max(problem.k.extent[2], problem.maxSeqK));
+    std::vector<unsigned char> seen(std::max(mostKeys(problem), problem.k.extent[2]));
     // What refuses the problem refuses the run of it too, and says why.
     (void)vkattnCpuVisible(&problem, operands.data(), static_cast<uint32_t>(operands.size()), b, h, i, seen.data(),
                            static_cast<uint32_t>(seen.size()), nullptr);
@@ -260,6 +272,7 @@ void CaseData::collectOperands() {
     if (c.biasBroadcast) add(VKATTN_BIAS, bias);
     if (c.bitMaskBroadcast) add(VKATTN_BIT_MASK, bitMask);
     if (c.lengths) addArray(VKATTN_KEY_LENGTHS, lengths);
+    if (problem.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) addArray(VKATTN_PAGE_TABLE, pages);
     if (c.ragged) addArray(VKATTN_CU_SEQ_Q, cuQ), addArray(VKATTN_CU_SEQ_K, cuK);
     if (c.documents != Documents::none) addArray(VKATTN_DOC_IDS_Q, docsQ), addArray(VKATTN_DOC_IDS_K, docsK);
     if (c.sinks) addArray(VKATTN_SINKS, sinks);
@@ -403,7 +416,7 @@ void poison(CaseData &in) {
             for (uint32_t i = 0; i < s.queries; ++i) {
                 const std::vector<unsigned char> keys = in.visibleKeys(b, h, i);
                 for (uint32_t j = 0; j < s.keys; ++j)
-                    if (keys[j]) seen[(size_t{s.batch} * k[1] + h / group) * k[2] + s.firstKey + j] = true;
+                    if (const auto at = keys[j] ? in.placeOf(s, j) : std::nullopt) seen[(size_t{at->batch} * k[1] + h / group) * k[2] + at->token] = true;
             }
     }
     for (uint32_t b = 0; b < k[0]; ++b)
@@ -427,9 +440,12 @@ void poison(CaseData &in) {
     });
 }
 
-// Whether token t of k is this key of a sequence.
-bool isKey(const CaseData &in, uint32_t t, uint32_t key) {
-    return std::any_of(in.spans.begin(), in.spans.end(), [&](const Span &s) { return key < s.keys && t == s.firstKey + key; });
+// Whether token t of batch entry or page b of k is this key of a sequence.
+bool isKey(const CaseData &in, uint32_t b, uint32_t t, uint32_t key) {
+    return std::any_of(in.spans.begin(), in.spans.end(), [&](const Span &s) {
+        const auto at = key < s.keys ? in.placeOf(s, key) : std::nullopt;
+        return at && t == at->token && (in.pages.empty() || b == at->batch);
+    });
 }
 
 void fillData(CaseData &in, Random &random) {
@@ -445,7 +461,7 @@ void fillData(CaseData &in, Random &random) {
         // q = 1 + noise; the needle's key makes a logit of 30, the others stay near 0.
         const float peak = 30.0f / (scale * static_cast<float>(c.headDim));
         fill(in.q, [&](auto...) { return 1.0f + 0.05f * normal(random); });
-        fill(in.k, [&](uint32_t, uint32_t, uint32_t t, uint32_t) { return isKey(in, t, c.needle) ? peak : 0.05f * normal(random); });
+        fill(in.k, [&](uint32_t b, uint32_t, uint32_t t, uint32_t) { return isKey(in, b, t, c.needle) ? peak : 0.05f * normal(random); });
         // Numbers that the dtype tells apart: bf16 has 8 bits.
         const uint32_t numbers = c.v == VKATTN_BF16 || c.out == VKATTN_BF16 ? 61 : 1021;
         fill(in.v, [&](uint32_t, uint32_t, uint32_t t, uint32_t d) {
@@ -549,8 +565,15 @@ void describe(CaseData &in, SequenceLength total) {
     if (c.window) p.windowLeft = c.left, p.windowRight = c.right;
     const uint32_t batch = c.ragged ? 1 : c.batch;
     p.q = makeLayout(c.q, {batch, c.heads, total.queries, c.headDim}, c.qStyle);
-    p.k = makeLayout(c.k, {batch, c.kvHeads, total.keys, c.headDim}, c.kStyle);
-    p.v = makeLayout(c.v, {batch, c.kvHeads, total.keys, c.valueDim}, c.vStyle);
+    uint32_t held = batch, tokens = total.keys;
+    if (c.pageTokens) {
+        p.tablePages = (total.keys + c.pageTokens - 1) / c.pageTokens;
+        total.keys = p.tablePages * c.pageTokens;
+        held = batch * p.tablePages + 2, tokens = c.pageTokens; // and two that nobody has
+        present(true, VKATTN_PAGE_TABLE);
+    }
+    p.k = makeLayout(c.k, {held, c.kvHeads, tokens, c.headDim}, c.kStyle);
+    p.v = makeLayout(c.v, {held, c.kvHeads, tokens, c.valueDim}, c.vStyle);
     if (c.keysHoldValues) p.v = {};
     p.out = makeLayout(c.out, {batch, c.heads, total.queries, c.valueDim}, c.outStyle);
     if (c.sharedHeads) p.k.strideElems[1] = p.q.strideElems[0] = 0;
@@ -587,7 +610,7 @@ void drawBlocks(CaseData &in, Random &random) {
     const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
     const uint64_t maskBytes = vkattnOperandBytes(&p, VKATTN_BLOCK_MASK);
     for (uint64_t n = 0; n < maskBytes; ++n) in.blockMask.push_back(random() % 3 ? 0 : static_cast<unsigned char>(1 + random() % 255));
-    const uint32_t keys = p.maxSeqK ? p.maxSeqK : p.k.extent[2], columns = (keys + c.blockKeys - 1) / c.blockKeys;
+    const uint32_t keys = mostKeys(p), columns = (keys + c.blockKeys - 1) / c.blockKeys;
     const auto garbage = [&] {
         return random() % 2 ? 0xffffffffu - static_cast<uint32_t>(random() % 3) : columns + between(random, 0, 99);
     };
@@ -635,7 +658,14 @@ void drawRules(CaseData &in, Random &random) {
     const Case &c = in.c;
     const vkattn_problem &p = in.problem;
     const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
-    const uint32_t keys = p.maxSeqK ? p.maxSeqK : p.k.extent[2];
+    const uint32_t keys = mostKeys(p);
+    // Pages in any order; some are those of another place too.
+    for (uint64_t n = 0; n < words(VKATTN_PAGE_TABLE); ++n) in.pages.push_back(static_cast<uint32_t>(n) + 1);
+    std::shuffle(in.pages.begin(), in.pages.end(), random);
+    for (uint32_t &page : in.pages) {
+        if (random() % 8 == 0) page = in.pages[random() % in.pages.size()];
+        if (c.hostilePages && random() % 4 == 0) page = random() % 2 ? static_cast<uint32_t>(-1 - static_cast<int>(random() % 3)) : p.k.extent[0] + between(random, 0, 9);
+    }
     for (uint64_t n = 0; n < words(VKATTN_GLOBAL_TOKENS); ++n)
         in.globals.push_back(random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() & random() & random()));
     for (uint64_t n = 0; n < words(VKATTN_PREFIX_LENGTHS); ++n)
@@ -715,7 +745,7 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
         }
     if (c.documents != Documents::none) {
         in.docsQ = drawDocuments(c.documents, p.q.extent[0], p.q.extent[2], random);
-        in.docsK = drawDocuments(c.documents, p.k.extent[0], p.k.extent[2], random);
+        in.docsK = drawDocuments(c.documents, p.q.extent[0], c.ragged ? p.k.extent[2] : mostKeys(p), random);
     }
     if (c.sinks || c.alibi) drawHeads(in, random);
     drawRules(in, random);
@@ -736,7 +766,7 @@ std::string verifyAttention(const CaseData &in, const RunResult &result, vkattn_
     options.probabilityFloor = result.probabilityFloor;
     const vkattn_problem &p = in.problem;
     // Starting threads takes longer than checking small cases.
-    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * p.k.extent[2] * (in.c.headDim + in.c.valueDim);
+    const double work = static_cast<double>(p.q.extent[0]) * p.q.extent[1] * p.q.extent[2] * mostKeys(p) * (in.c.headDim + in.c.valueDim);
     options.threads = work < 3e6 ? 1 : 0;
     vkattn_diagnostic why{};
     if (vkattnCpuVerify(&p, in.operands.data(), static_cast<uint32_t>(in.operands.size()), &options, &report, &why) != VKATTN_OK)

@@ -105,6 +105,10 @@ struct Case {
     // with hostileOffsets anything.
     bool offsets = false, offsetArrays = false, hostileOffsets = false;
     TokenOffset queryOffset, keyOffset;
+    // K and V lie in pages of so many tokens, some of them of several batch entries; 0: no pages. The keys are then
+    // those of whole pages. Hostile: some entries of the table are no pages.
+    uint32_t pageTokens = 0;
+    bool hostilePages = false;
     Grid grid = Grid::none;
     // Of the keys that there are, where these divide them; otherwise 1.
     uint32_t gridPlanes = 1, gridRows = 1;
@@ -166,12 +170,16 @@ struct Outputs {
     HostTensor out, lse, weights, scores;
 };
 
+// Returns the most keys that a batch entry or sequence of a problem may have.
+[[nodiscard]] uint32_t mostKeys(const vkattn_problem &problem);
+
 struct CaseData {
     Case c;
     vkattn_problem problem{};
     HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<uint32_t> globals, prefixes, dilations, queryOffsets, keyOffsets;
+    std::vector<uint32_t> pages; // the table
     std::vector<unsigned char> blockMask;
     std::vector<uint32_t> hookNumbers, hookBits; // what the program reads
     std::vector<uint32_t> blockRows, blockColumns, blockCounts, blockIndices, fullCounts, fullIndices;
@@ -190,6 +198,12 @@ struct CaseData {
     // ragged batches all tokens are queries and keys: keys past a length are written, with 0.
     [[nodiscard]] bool isQuery(uint32_t b, uint32_t token) const;
     [[nodiscard]] bool isKey(uint32_t b, uint32_t token) const;
+    // Where a key of a sequence lies in k and v: along their first extent, and along the tokens. Without pages the
+    // batch entry; nullopt: on no page.
+    struct KeyPlace {
+        uint32_t batch, token;
+    };
+    [[nodiscard]] std::optional<KeyPlace> placeOf(const Span &s, uint32_t key) const;
     // What comes before may have changed: after a change of lengths, cuQ or cuK, and after one of
     // any tensor.
     void findSpans();

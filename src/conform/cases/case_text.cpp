@@ -102,7 +102,7 @@ std::string whyImpossible(const Case &c) {
           above("keyTokens", c.keyTokens, 1u << 20), above("headDim", c.headDim, 2048), above("valueDim", c.valueDim, 2048),
           above("slices", c.slices == UINT32_MAX ? 0 : c.slices, 1u << 20), above("mask", c.maskBroadcast.value_or(0), 15),
           above("bias", c.biasBroadcast.value_or(0), 15), above("bitMask", c.bitMaskBroadcast.value_or(0), 7),
-          above("dilation", c.dilation, 1u << 20), above("randomBlocks", c.randomBlocks, 64), above("sizePlanes", c.sizePlanes, 1u << 30),
+          above("dilation", c.dilation, 1u << 20), above("pageTokens", c.pageTokens, 1u << 16), above("randomBlocks", c.randomBlocks, 64), above("sizePlanes", c.sizePlanes, 1u << 30),
           above("sizeRows", c.sizeRows, 1u << 30), above("sizeColumns", c.sizeColumns, 1u << 30),
           above("gridPlanes", c.gridPlanes, 1u << 20), above("gridRows", c.gridRows, 1u << 20)})
         if (!why.empty()) return why;
@@ -114,6 +114,8 @@ std::string whyImpossible(const Case &c) {
     if (c.keysHoldValues && (c.valuesInKeys || c.valueDim > c.headDim || c.k != c.v))
         return "keysHoldValues: V is the first dims of K, expected its type, a valueDim of at most headDim, and no valuesInKeys";
     if (c.maskBroadcast && c.bitMaskBroadcast) return "mask and bitMask are both given, expected one of them";
+    if (c.pageTokens && c.ragged) return "pageTokens and ragged are both given, expected one of them";
+    if (c.pageTokens && c.scores) return "pageTokens and scores are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";
     if (!(c.dropout >= 0 && c.dropout <= 1)) return "dropout is a probability, 0 to 1";

@@ -105,6 +105,12 @@ constexpr Variant lengths[] = {{"lengths", [](Case &c, Random &) { c.lengths = t
                                {"hostileLengths", [](Case &c, Random &) { c.lengths = c.hostileLengths = true; }}};
 constexpr Member lengthsMembers[] = {member<&Case::lengths>("lengths"), member<&Case::hostileLengths>("hostileLengths")};
 
+// Pages of few tokens, and of whole tiles of a kernel; tables with entries that are no pages.
+constexpr Variant pages[] = {{"pages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9); }},
+                             {"pagesOf16", [](Case &c, Random &r) { c.pageTokens = 16u << r() % 2; }},
+                             {"hostilePages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 12), c.hostilePages = true; }}};
+constexpr Member pagesMembers[] = {member<&Case::pageTokens>("pageTokens"), member<&Case::hostilePages>("hostilePages")};
+
 constexpr Variant ragged[] = {{"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
                               {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }}};
 constexpr Member raggedMembers[] = {member<&Case::ragged>("ragged"), member<&Case::sequenceLengths>("sequences"),
@@ -268,6 +274,11 @@ const Feature table[] = {
      .members = lengthsMembers,
      .pipelineTerm = anyOption,
      .hides = true},
+    {.name = "pages",
+     .variants = pages,
+     .isOn = [](const Case &c) { return c.pageTokens != 0; },
+     .members = pagesMembers,
+     .pipelineTerm = pagesTerm | anyOption},
     {.name = "ragged",
      .variants = ragged,
      .isOn = [](const Case &c) { return c.ragged; },
@@ -336,7 +347,7 @@ const Feature table[] = {
              return c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant.has_value();
          }},
     {.name = "needles", .isOn = [](const Case &c) { return c.data == Data::needle; }},
-    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged || c.hostileBlocks; }},
+    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged || c.hostileBlocks || c.hostilePages; }},
     {.name = "deterministic",
      .variants = deterministic,
      .isOn = [](const Case &c) { return c.deterministic; },

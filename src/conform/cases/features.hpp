@@ -19,9 +19,9 @@ struct Variant {
 // one; all others share a bit. No two features that have variants share a bit but that.
 constexpr uint32_t softcapTerm = 1, slopeTerm = 2, biasTerm = 4, maskTerm = 8, bitMaskTerm = 16, documentsTerm = 32, dimMajorTerm = 64,
                    anyOption = 128, valuesInKeysTerm = 256, dropoutTerm = 512, localTerm = 1024, gridTerm = 2048, blocksTerm = 4096,
-                   prefixTerm = 8192, hooksTerm = 16384;
+                   prefixTerm = 8192, hooksTerm = 16384, pagesTerm = 32768;
 constexpr uint32_t pairTerms = softcapTerm | slopeTerm | biasTerm | maskTerm | bitMaskTerm | documentsTerm | dropoutTerm | localTerm |
-                               gridTerm | blocksTerm | prefixTerm | hooksTerm;
+                               gridTerm | blocksTerm | prefixTerm | hooksTerm | pagesTerm;
 
 struct Feature {
     const char *name = nullptr; // in reports; NULL: not in them

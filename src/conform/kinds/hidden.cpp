@@ -11,13 +11,14 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t t, const char *does) {
+std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t key, const char *does) {
     return "query " + std::to_string(i) + " of head " + std::to_string(h) + ", batch entry " + std::to_string(b) + " " + does + " key " +
-           std::to_string(t - s.firstKey);
+           std::to_string(key);
 }
 
-// One key of the first key head is spoilt. Every row is compared with what it was before.
-bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t t, bool inKeys, float value) {
+// One key of the first key head is spoilt: with pages it may be that of several keys. Every row is compared with
+// what it was before.
+bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, CaseData::KeyPlace spoilt, bool inKeys, float value) {
     const Case &c = in.c;
     const vkattn_problem &p = in.problem;
     const bool promised = find.runtime->device()->caps.floatControlsNan && (std::isnan(value) || !inKeys);
@@ -26,9 +27,15 @@ bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, uint32_t 
         const uint32_t b = n / c.heads, h = n % c.heads;
         const Span &s = in.spans[b];
         for (uint32_t i = 0; i < s.queries; ++i) {
-            const bool sees = s.batch == 0 && h < c.heads / c.kvHeads && t >= s.firstKey && t < s.firstKey + s.keys &&
-                              in.visibleKeys(b, h, i)[t - s.firstKey] &&
-                              (inKeys || vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, n, i, t - s.firstKey));
+            const std::vector<unsigned char> visible = in.visibleKeys(b, h, i);
+            bool sees = false;
+            uint32_t t = 0;
+            for (uint32_t key = 0; key < s.keys && h < c.heads / c.kvHeads && !sees; ++key) {
+                const auto at = in.placeOf(s, key);
+                if (!at || at->batch != spoilt.batch || at->token != spoilt.token) continue;
+                t = key;
+                sees = visible[key] && (inKeys || vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, n, i, key));
+            }
             const uint32_t row = s.firstQuery + i;
             if (!sees) {
                 if (!find.require(sameRow(in.out, clean.out, s.batch, h, row) && (!c.lse || sameRow(in.lse, clean.lse, s.batch, h, row)),
@@ -53,6 +60,10 @@ Finding checkHidden(DeviceUnderTest &device, const Check &check) {
     if (!find.verify(*in, "without poison")) return find.finding;
     const Outputs clean = in->outputs();
     const uint32_t tokens = in->k.layout.extent[2];
+    // A page that somebody has, where there is one.
+    uint32_t held = 0;
+    for (const uint32_t page : in->pages)
+        if (page < in->k.layout.extent[0]) held = page;
     for (const bool inKeys : {false, true}) {
         if (!inKeys && check.c.keysHoldValues) continue; // keys that are spoilt spoil their values
         for (const float value : {nan, infinity})
@@ -60,9 +71,9 @@ Finding checkHidden(DeviceUnderTest &device, const Check &check) {
             for (uint32_t t = 0; t < tokens; t += 1 + t / 8) {
                 HostTensor &poisoned = inKeys ? in->k : in->v;
                 const HostTensor before = poisoned;
-                for (uint32_t d = 0; d < poisoned.layout.extent[3]; ++d) poisoned.set(0, 0, t, d, value);
+                for (uint32_t d = 0; d < poisoned.layout.extent[3]; ++d) poisoned.set(held, 0, t, d, value);
                 in->collectOperands();
-                if (!find.compute(*in, "poisoned") || !comparePoisoned(find, *in, clean, t, inKeys, value)) return find.finding;
+                if (!find.compute(*in, "poisoned") || !comparePoisoned(find, *in, clean, {held, t}, inKeys, value)) return find.finding;
                 poisoned = before;
             }
     }

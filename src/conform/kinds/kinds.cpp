@@ -84,7 +84,7 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     // Four lanes share so many dims that one row of them is too much.
     allow(!matrix && caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && caps.subgroupSize < 8 && std::max(c.headDim, c.valueDim) > 336,
           "too long to compile");
-    const uint32_t keys = c.ragged && in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2];
+    const uint32_t keys = mostKeys(in.problem);
     allow(in.problem.q.extent[2] != 0 && keys == 0, "nothing to do without keys");
     return allowed;
 }

@@ -30,10 +30,12 @@ Piece pieceOf(CaseData &in, uint32_t b) {
     vkattn_problem &p = piece.problem;
     p.scores = {}, p.scoresStage = VKATTN_SCORES_RAW; // each is of its pair alone
     std::erase_if(piece.operands, [](const vkattn_operand_memory &o) { return o.role == VKATTN_SCORES; });
-    const uint32_t qTokens = p.q.extent[2], kTokens = p.k.extent[2];
+    const bool paged = c.pageTokens != 0;
+    const uint32_t qTokens = p.q.extent[2], kTokens = paged ? mostKeys(p) : p.k.extent[2];
     for (vkattn_layout *layout : {&p.q, &p.k, &p.v, &p.out, &p.lse}) {
         if (!layout->extent[0]) continue;
         const bool keys = layout == &p.k || layout == &p.v;
+        if (keys && paged) continue; // every batch entry has the whole pool
         slice(*layout, 0, s.batch, 1);
         slice(*layout, 2, keys ? s.firstKey : s.firstQuery, keys && !c.ragged ? kTokens : keys ? s.keys : s.queries);
     }
@@ -52,6 +54,7 @@ Piece pieceOf(CaseData &in, uint32_t b) {
             if (operand.role == role) operand.data = static_cast<char *>(operand.data) + 4 * elements, operand.bytes -= 4 * elements;
     };
     moveArray(VKATTN_KEY_LENGTHS, b);
+    moveArray(VKATTN_PAGE_TABLE, size_t{b} * p.tablePages);
     moveArray(VKATTN_DOC_IDS_Q, size_t{s.batch} * qTokens + s.firstQuery);
     moveArray(VKATTN_DOC_IDS_K, size_t{s.batch} * kTokens + s.firstKey);
     if (c.weights) {
@@ -63,7 +66,7 @@ Piece pieceOf(CaseData &in, uint32_t b) {
         for (vkattn_operand_memory &operand : piece.operands)
             if (operand.role == VKATTN_WEIGHTS) operand = {VKATTN_WEIGHTS, piece.weights.data(), piece.weights.bytes()};
     }
-    if (p.k.extent[2] == 0) p.kernel = VKATTN_KERNEL_AUTO; // only staged computes nothing
+    if (kTokens == 0) p.kernel = VKATTN_KERNEL_AUTO; // only staged computes nothing
     std::erase_if(piece.operands, [](const vkattn_operand_memory &o) { return o.role == VKATTN_CU_SEQ_Q || o.role == VKATTN_CU_SEQ_K; });
     return piece;
 }

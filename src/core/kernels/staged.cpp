@@ -63,7 +63,7 @@ void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     const TileShape &tile = plan.tuning.scores[rowClass(plan, c)];
     d.key = pipelineKey(Module::scores, tile.invocations(),
                         {.kvFormat = elementType(p, VKATTN_K),
-                         .pairTerms = pairTermsOf(p) & (termSoftcap | termsOfReach | termsOfRules),
+                         .pairTerms = pairTermsOf(p) & (termSoftcap | termPages | termsOfReach | termsOfRules),
                          .elementTypes = elementType(p, VKATTN_Q)},
                         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(c.keys, tile.sizeX());
@@ -154,7 +154,7 @@ void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool l
     const TileShape &tile = plan.tuning.values[rows == manyRows && p.valueDim <= plan.tuning.narrowUpTo ? narrow : rows];
     d.key = pipelineKey(Module::values, tile.invocations(),
                         {.kvFormat = elementType(p, VKATTN_V) << formatVType,
-                         .pairTerms = pairTermsOf(p) & (termsOfReach | termsOfRules),
+                         .pairTerms = pairTermsOf(p) & (termPages | termsOfReach | termsOfRules),
                          .elementTypes = elementType(p, VKATTN_OUT) << typesOut},
                         {tile.lanesX, tile.lanesY, tile.perLaneX, tile.perLaneY});
     d.groups[0] = divideUp(p.valueDim, tile.sizeX());

@@ -21,10 +21,10 @@ constexpr uint64_t roundUpTo(uint64_t n, uint64_t multiple) {
     return ceilDiv(n, multiple) * multiple;
 }
 
-// Bytes of some tokens of a tensor. Where a sequence of a ragged batch lies only the device knows: a chunk
+// Bytes of some tokens of a tensor. Where a sequence of a ragged batch or a page lies only the device knows: a chunk
 // of some of its tokens binds all of them.
-[[nodiscard]] inline uint64_t tokenBytes(const Tensor &t, bool ragged, uint32_t batches, uint32_t heads, uint32_t tokens) {
-    return t.span({{}, {ragged ? 1 : batches, heads, ragged ? t.extent[2] : tokens, t.extent[3]}}).size();
+[[nodiscard]] inline uint64_t tokenBytes(const Tensor &t, bool anywhere, uint32_t batches, uint32_t heads, uint32_t tokens) {
+    return t.span({{}, {anywhere ? t.extent[0] : batches, heads, anywhere ? t.extent[2] : tokens, t.extent[3]}}).size();
 }
 // Whether a binding can hold them; a tensor that is not there takes none.
 [[nodiscard]] inline bool tokensFit(const Caps &caps, const Tensor &t, bool ragged, uint32_t batches, uint32_t heads, uint32_t tokens) {
@@ -160,7 +160,7 @@ template <class Kernel> class Chunker {
         default: {
             const bool ofKeys = rule.span == Span::keys;
             const uint32_t heads = ofKeys ? kvHeads(s.heads) : s.heads, tokensOfChunk = ofKeys ? keys : s.queries;
-            return tokenBytes(t, ragged, s.batches, heads, tokensOfChunk);
+            return tokenBytes(t, ofKeys ? p_.keysLieAnywhere() : ragged, s.batches, heads, tokensOfChunk);
         }
         }
     }
@@ -190,13 +190,16 @@ template <class Kernel> class Chunker {
         for (const OperandRule &rule : operandTable) {
             const uint64_t bytes = bytesOf(rule, least);
             if (bindable(caps_, bytes)) continue;
-            const bool tokens = p_.ragged() && !overPairs(rule.span);
+            const bool pages = p_.paged() && rule.span == Span::keys;
+            const bool tokens = (p_.ragged() && !overPairs(rule.span)) || pages;
             (void)fail(why, VKATTN_ERROR_UNSUPPORTED, "%s of %s spans %llu bytes, over the device's maxStorageBufferRange of %llu; %s",
                        isArray(rule.span) ? "the array"
                        : tokens           ? "one head"
                                           : "one row",
                        rule.name, static_cast<unsigned long long>(bytes), range,
-                       tokens ? "split the ragged batch" : "store it more densely");
+                       pages    ? "make several pools of it"
+                       : tokens ? "split the ragged batch"
+                                : "store it more densely");
             return;
         }
         (void)fail(why, VKATTN_ERROR_UNSUPPORTED,

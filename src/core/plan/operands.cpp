@@ -29,6 +29,7 @@ uint32_t pairTermsOf(const Problem &p) {
     if (rules.grid.rule != VKATTN_GRID_NONE) terms |= termGrid | (rules.grid.extent[0] > 1 ? termPlanes : 0);
     if (rules.blocks.kind != VKATTN_BLOCKS_NONE) terms |= termBlocks;
     if (p.has(VKATTN_PREFIX_LENGTHS)) terms |= termPrefix;
+    if (p.paged()) terms |= termPages;
     if (p.program.scores()) terms |= termScoreHook;
     if (p.program.hides()) terms |= termVisibleHook;
     if (p.program.weighs()) terms |= termProbabilityHook;

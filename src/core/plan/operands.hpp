@@ -70,13 +70,13 @@ struct Chunk {
 struct TokenRange {
     uint32_t headFirst, heads, first, count;
 };
-// Of a ragged batch all tokens are bound, from the first on: where a sequence begins only the
-// device knows. The base is the chunk's first token as if the sequence began at 0; shaders add its
-// start.
-[[nodiscard]] inline Operand tokensOperand(const Tensor &t, vkattn_role memory, bool writes, bool ragged, const Chunk &c,
+// `anywhere`: of a ragged batch, and of pages, all tokens are bound, from the first on: where a sequence begins or
+// a page lies only the device knows. The base is the chunk's first token as if the sequence began at 0; shaders add
+// its start.
+[[nodiscard]] inline Operand tokensOperand(const Tensor &t, vkattn_role memory, bool writes, bool anywhere, const Chunk &c,
                                            const TokenRange &tokens, size_t basePushByte) {
-    if (ragged)
-        return tensorOperand(t, memory, writes, {{0, tokens.headFirst, 0, 0}, {1, tokens.heads, t.extent[2], t.extent[3]}},
+    if (anywhere)
+        return tensorOperand(t, memory, writes, {{0, tokens.headFirst, 0, 0}, {t.extent[0], tokens.heads, t.extent[2], t.extent[3]}},
                              {0, tokens.headFirst, tokens.first, 0}, basePushByte);
     return tensorOperand(t, memory, writes,
                          {{c.batchFirst, tokens.headFirst, tokens.first, 0}, {c.batches, tokens.heads, tokens.count, t.extent[3]}},
@@ -93,7 +93,9 @@ struct TokenRange {
     return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.ragged(), c, rowTokens(c), basePushByte);
 }
 [[nodiscard]] inline Operand keysOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
-    return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.ragged(), c, keyTokens(p, c), basePushByte);
+    TokenRange tokens = keyTokens(p, c);
+    if (p.paged()) tokens.first = 0; // of a page
+    return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.keysLieAnywhere(), c, tokens, basePushByte);
 }
 // Bias, masks and weights: `first` and `count` of the innermost dimension, keys or words.
 [[nodiscard]] inline Operand pairsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t first, uint32_t count,

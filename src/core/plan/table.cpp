@@ -16,9 +16,9 @@ static_assert(mostOffset == maxOffset);
 static_assert(programWordCount == programWords && programBufferCount == programBuffers);
 
 // What a dispatch of the set-up does.
-enum class Part { sequences, entries, offsets, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
+enum class Part { sequences, entries, offsets, pages, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
 struct Parts {
-    Part list[13];
+    Part list[14];
     uint32_t count = 0;
 
     explicit Parts(const Problem &p) {
@@ -29,6 +29,7 @@ struct Parts {
         add(p.ragged(), Part::sequences);
         add(p.hasRules(), Part::entries);
         add(p.hasOffsets(), Part::offsets);
+        add(p.paged(), Part::pages);
         add(p.has(VKATTN_DILATIONS), Part::dilations);
         add(p.rules.global && p.keyTokens > 0, Part::globals);
         add(p.rules.global && p.keyTokens > 0, Part::summary);
@@ -161,6 +162,22 @@ void makeCopy(const Problem &p, vkattn_role role, uint64_t place, uint32_t least
     d.groups[0] = std::min(d.groups[0], mostGroups); // each lane copies more where there are not as many
 }
 
+void makePages(const Problem &p, const TableLayout &at, uint32_t mostGroups, Dispatch &d) {
+    RulesPush push{};
+    push.what = ruleStepPages;
+    push.count = static_cast<uint32_t>(arrayLength(p, VKATTN_PAGE_TABLE));
+    push.given[0] = static_cast<uint32_t>(at.pages);
+    push.given[2] = ~0u;
+    uint32_t *const words = push.given + 3 - rulePages;
+    words[rulePages] = static_cast<uint32_t>(at.pages);
+    words[rulePageTokens] = p.pageTokens;
+    words[ruleTablePages] = p.tablePages;
+    words[rulePoolPages] = p.poolPages();
+    bindArrays(p, VKATTN_PAGE_TABLE, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
+    finishRules(push, d);
+    d.groups[0] = std::min(d.groups[0], mostGroups);
+}
+
 void makeProgram(const Problem &p, const TableLayout &at, Dispatch &d) {
     RulesPush push{};
     push.what = ruleStepProgram;
@@ -254,6 +271,8 @@ TableLayout tableLayout(const Problem &p) {
         at.blockRows = p.rules.blockPlanes() * p.rules.blockRows;
         at.blocks = place(uint64_t{at.blockWords} * at.blockRows);
     }
+    // A word where there is no page: keys past the last one repeat it.
+    if (p.paged()) at.pages = place(std::max<uint64_t>(arrayLength(p, VKATTN_PAGE_TABLE), 1));
     for (uint32_t n = 0; n < programBuffers; ++n)
         if (p.program.bufferWords[n]) at.programBuffers[n] = place(p.program.bufferWords[n]);
     at.end = next;
@@ -323,6 +342,9 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
         break;
     case Part::offsets:
         makeOffsetsOfEntries(p, d);
+        break;
+    case Part::pages:
+        makePages(p, at, plan.copyGroups, d);
         break;
     case Part::dilations:
         makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, plan.copyGroups, d);

@@ -11,7 +11,7 @@ namespace vkattn {
 
 // Places in words from the table's start; 0: there is no such part.
 struct TableLayout {
-    uint64_t entries = 0, dilations = 0, globals = 0, summary = 0, blocks = 0, end = 0;
+    uint64_t entries = 0, dilations = 0, globals = 0, summary = 0, blocks = 0, pages = 0, end = 0;
     uint32_t globalWords = 0, summaryWords = 0; // of an entry
     uint32_t blockWords = 0;                    // of a row of blocks
     uint64_t blockRows = 0, blockPlane = 0;     // rows of blocks of all planes; words of a plane

@@ -172,8 +172,10 @@ class FewRowsAttention {
         loadQueries();
         const RowPlace place = placeOf(p_, *unit_.s, unit_.kvHead, 0);
         const uint32_t begin = std::max(place.begin, unit_.keyBegin), end = std::min(place.end, unit_.keyEnd);
-        for (uint32_t from = begin; from < end; from += blockKeys) {
-            const uint32_t to = std::min(from + blockKeys, end);
+        const Pages pages{p_, call_.operands, unit_.s->batch};
+        for (uint32_t from = begin, to; from < end; from = to) {
+            to = std::min(from + blockKeys, end);
+            if (p_.paged()) to = std::min(to, pages.endOfPage(from)); // rows of a block lie at one distance
             const StoredRows keys = rows(VKATTN_K, from), values = rows(VKATTN_V, from), next = rows(VKATTN_K, to < end ? to : from);
             keys.byType([&](auto *own) { score(own, keys.rowStride, to - from, ahead(values)); });
             weigh(to - from);

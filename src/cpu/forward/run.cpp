@@ -161,7 +161,19 @@ struct Run {
     }
 };
 
-vkattn_result run(Pool &pool, const Problem &p, const Operands &operands, void *workspace, uint64_t bytes, vkattn_diagnostic *why) {
+// Pages that are all there hide nothing.
+Problem withPagesLookedAt(const Problem &given, const Operands &operands) {
+    Problem p = given;
+    if (!p.paged()) return p;
+    p.pagesMayBeAbsent = false;
+    forSequences(p, operands, [&](uint32_t, const Sequence &s) {
+        p.pagesMayBeAbsent = p.pagesMayBeAbsent || Pages{given, operands, s.batch}.anyAbsent(s.keys);
+    });
+    return p;
+}
+
+vkattn_result run(Pool &pool, const Problem &given, const Operands &operands, void *workspace, uint64_t bytes, vkattn_diagnostic *why) {
+    const Problem p = withPagesLookedAt(given, operands);
     const Shape shape(p, pool.threadsFor(workOf(p)));
     if (const auto r = checkWorkspace(workspace, bytes, shape.bytes(), "vkattnCpuExplain", why)) return r;
     WorkspaceParts parts(workspace);

@@ -19,6 +19,12 @@ class HeadKeysValues {
   public:
     void load(const Problem &p, const Operands &operands, const Sequences &sequences, uint32_t b, uint32_t kvHead) {
         if (loaded_ && b == b_ && kvHead == kvHead_) return;
+        if (p.paged()) {
+            for (const auto &[rows, role] : {std::pair{&k_, VKATTN_K}, {&v_, VKATTN_V}})
+                if (operands.data[p.memoryOf(role)]) rows->loadPages(p, operands, role, sequences[b], kvHead);
+            loaded_ = true, b_ = b, kvHead_ = kvHead;
+            return;
+        }
         k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], sequences[b], kvHead);
         // Operations that know no values have no memory for V.
         if (operands.data[p.memoryOf(VKATTN_V)]) v_.load(p.tensor(VKATTN_V), operands.data[p.memoryOf(VKATTN_V)], sequences[b], kvHead);
@@ -46,6 +52,20 @@ class HeadKeysValues {
             for (uint32_t j = 0; j < s.keys; ++j)
                 for (uint32_t d = 0; d < t.extent[3]; ++d)
                     copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(data, t.dtype, t.index(s.batch, h, s.key(j), d));
+            base = copy.data();
+            stride = t.extent[3];
+        }
+        // Keys of absent pages are NaN: nobody may see them.
+        void loadPages(const Problem &p, const Operands &operands, vkattn_role role, const Sequence &s, uint32_t h) {
+            const Tensor &t = p.tensor(role);
+            const uint32_t tokens = t.extent[2];
+            copy.assign(static_cast<size_t>(s.keys) * t.extent[3], std::numeric_limits<float>::quiet_NaN());
+            for (uint32_t j = 0; j < s.keys; ++j) {
+                const int64_t page = oraclePage(p, operands, s.batch, j);
+                for (uint32_t d = 0; d < t.extent[3] && page >= 0; ++d)
+                    copy[static_cast<size_t>(j) * t.extent[3] + d] =
+                        loadElement(operands.data[p.memoryOf(role)], t.dtype, t.index(static_cast<uint64_t>(page), h, j % tokens, d));
+            }
             base = copy.data();
             stride = t.extent[3];
         }

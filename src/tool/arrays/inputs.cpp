@@ -3,6 +3,7 @@
 #include "program/failure.hpp"
 #include "program/note.hpp"
 #include "tool/arrays/convert.hpp"
+#include "tool/arrays/shapes.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -203,7 +204,7 @@ HostBuffer Input::load(const vkattn_operation &operation) {
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
         readClamped(buffer, 0,
-                    operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : operation.of.attention->k.extent[2],
+                    operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : keysOf(*operation.of.attention),
                     role_ == VKATTN_PREFIX_LENGTHS ? "prefix lengths" : "key lengths");
         break;
     case VKATTN_QUERY_OFFSETS:
@@ -211,8 +212,10 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         readClamped(buffer, -VKATTN_MAX_OFFSET, VKATTN_MAX_OFFSET, "offsets");
         break;
     case VKATTN_GLOBAL_TOKENS:
-        readGlobalTokens(buffer,
-                         operation.of.attention->maxSeqK > 0 ? operation.of.attention->maxSeqK : operation.of.attention->k.extent[2]);
+        readGlobalTokens(buffer, operation.of.attention->maxSeqK > 0 ? operation.of.attention->maxSeqK : keysOf(*operation.of.attention));
+        break;
+    case VKATTN_PAGE_TABLE:
+        readPages(buffer);
         break;
     case VKATTN_BLOCK_MASK:
         if (header().fortranOrder && header().shape.size() > 1)
@@ -227,7 +230,7 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         readDocumentIds(buffer, operation.of.attention->q.extent[2]);
         break;
     case VKATTN_DOC_IDS_K:
-        readDocumentIds(buffer, operation.of.attention->k.extent[2]);
+        readDocumentIds(buffer, keysOf(*operation.of.attention));
         break;
     default:
         if (isProgramBuffer(role_))
@@ -328,6 +331,12 @@ void Input::readClamped(const HostBuffer &into, int64_t least, int64_t most, con
     if (clamped > 0)
         printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) + " " + what +
                   " lie outside [" + std::to_string(least) + ", " + std::to_string(most) + "] and were clamped, first " + first);
+}
+
+// In C order. What no page of any pool can be becomes -1.
+void Input::readPages(const HostBuffer &into) {
+    auto *page = reinterpret_cast<int32_t *>(into.data());
+    for (const int64_t given : readNumbers()) *page++ = given < 0 || given > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(given);
 }
 
 // A bit for each token; one row of a file is that of all batch entries.

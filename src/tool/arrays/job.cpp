@@ -20,10 +20,10 @@ constexpr uint32_t wordsOf(uint32_t keys) {
     return keys / 32 + (keys % 32 != 0 ? 1 : 0);
 }
 
-void checkAgreement(const Operand &q, const Operand &k, const Operand &v) {
+void checkAgreement(const Operand &q, const Operand &k, const Operand &v, bool paged) {
     for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand, maxDim);
-    requireEqual(q, k, batch, "batch (first of 4 dimensions)");
-    requireEqual(k, v, batch, "batch (first of 4 dimensions)");
+    if (!paged) requireEqual(q, k, batch, "batch (first of 4 dimensions)");
+    requireEqual(k, v, batch, paged ? "pages (first dimension)" : "batch (first of 4 dimensions)");
     requireEqual(q, k, dim, "dim (last dimension)");
     requireEqual(k, v, head, "number of heads (third dimension from the end)");
     requireEqual(k, v, token, "number of tokens (second dimension from the end)");
@@ -128,6 +128,20 @@ void describeRagged(vkattn_problem &problem, Input &offsetsQ, Input &offsetsK, c
     problem.maxSeqK = std::max(offsetsK.readOffsets(keys, "key"), std::min(keys, 1u));
 }
 
+// The rows of a page table.
+void describePages(const std::vector<Input> &inputs, const Operand &q, vkattn_problem &problem) {
+    for (const Input &input : inputs) {
+        if (input.role() != VKATTN_PAGE_TABLE) continue;
+        const std::vector<uint64_t> &shape = input.header().shape;
+        const uint32_t entries = q.layout.extent[batch];
+        if (shape.size() != 2 || shape[0] != entries || shape[1] == 0 || shape[1] * problem.k.extent[token] > 1u << 30)
+            throw Failure(input.text() + ": expected a row of pages for each batch entry of " + q.text + ", shape (" + std::to_string(entries) +
+                          ", pages), at most 2^30 keys together");
+        problem.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE);
+        problem.tablePages = static_cast<uint32_t>(shape[1]);
+    }
+}
+
 // The files of a run, in the rank of the queries' file.
 void addOutputs(const RunArguments &arguments, Job &job) {
     const vkattn_problem &problem = job.problem;
@@ -193,8 +207,7 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
             continue;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
-            checkTokens(input, problem.q.extent[batch], (input.role() == VKATTN_DOC_IDS_Q ? problem.q : problem.k).extent[token],
-                        "document id");
+            checkTokens(input, problem.q.extent[batch], input.role() == VKATTN_DOC_IDS_Q ? problem.q.extent[token] : keysOf(problem), "document id");
             break;
         default:
             if (const char *each = ofEachHead(input.role())) checkCount(input, pairs[head], std::string(each) + " for each query head");
@@ -246,11 +259,12 @@ void describeAttention(const RunArguments &arguments, const Assumptions &assumed
         // The table of operands has them one after the other.
         describeRagged(problem, offsets[0], offsets[1], q, k);
     }
+    describePages(inputs, q, problem);
     const bool ragged = problem.sequences > 0;
     pairs[batch] = ragged ? problem.sequences : q.layout.extent[batch];
     pairs[head] = q.layout.extent[head];
     pairs[2] = problem.maxSeqQ > 0 ? problem.maxSeqQ : q.layout.extent[token];
-    pairs[3] = problem.maxSeqK > 0 ? problem.maxSeqK : k.layout.extent[token];
+    pairs[3] = problem.maxSeqK > 0 ? problem.maxSeqK : keysOf(problem);
     checkRuleTokens(problem, pairs, q, k);
     describeOptions(inputs, problem, pairs, assumed);
 }
@@ -289,7 +303,15 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
             if (input.role() <= VKATTN_V) input.roundTo(*arguments.roundTo);
     }
     auto &[q, k, v] = operands;
-    checkAgreement(q, k, v);
+    const bool paged = !arguments.files[VKATTN_PAGE_TABLE].empty();
+    for (const vkattn_role role : {VKATTN_K, VKATTN_V}) {
+        if (!paged) break;
+        const std::vector<uint32_t> &shape = assumed.shapes[role];
+        const bool ofKeys = role == VKATTN_V && arguments.valuesInKeys > 0;
+        const size_t dimensions = !shape.empty() ? shape.size() : job.inputs[ofKeys ? VKATTN_K : role].header().shape.size();
+        operands[role].layout = poolOfPages(operands[role].text, dimensions, operands[role].layout, arguments.headsFirst);
+    }
+    checkAgreement(q, k, v, paged);
     job.projections = describeTokenProjections(
         arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || (assumed.roles & bitOf(VKATTN_KEY_LENGTHS)) != 0, k, v);
 

@@ -6,6 +6,7 @@
 #include <vkattn/vkattn.hpp>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace vkattn::tool {
@@ -45,6 +46,20 @@ void requireSomething(const Operand &operand, uint32_t maxDim) {
     if (extent[dim] > maxDim)
         throw Failure(operand.text + ": its last dimension (dim) is " + std::to_string(extent[dim]) + ", expected at most " +
                       std::to_string(maxDim) + ": split it into heads, or check the order of dimensions");
+}
+
+vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst) {
+    if (dimensions != 4)
+        throw Failure(text + ": a pool of pages has 4 dimensions, " + (headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]"));
+    if (headsFirst) return pool;
+    std::swap(pool.extent[head], pool.extent[token]);
+    std::swap(pool.strideElems[head], pool.strideElems[token]);
+    return pool;
+}
+
+uint32_t keysOf(const vkattn_problem &problem) {
+    const bool paged = (problem.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) != 0;
+    return paged ? problem.tablePages * problem.k.extent[token] : problem.k.extent[token];
 }
 
 } // namespace vkattn::tool

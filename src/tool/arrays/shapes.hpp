@@ -25,6 +25,13 @@ struct Operand {
 [[noreturn]] void disagree(const Operand &a, const Operand &b, const std::string &rule);
 void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what);
 
+// Returns the layout of a pool of pages as [page, head, token, dim], of one as it lies: [page, token, head, dim] where
+// heads are not first. `text` names it in messages. Throws Failure where it has not 4 dimensions.
+[[nodiscard]] vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst);
+
+// Returns the keys that a batch entry may have: of a problem with pages those of its row of the table.
+[[nodiscard]] uint32_t keysOf(const vkattn_problem &problem);
+
 // Throws Failure where an extent other than the tokens is 0, or where there are more dims than
 // `maxDim`.
 void requireSomething(const Operand &operand, uint32_t maxDim);

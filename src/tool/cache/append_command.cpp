@@ -31,17 +31,11 @@ void requireShape(const Input &input, const Input &of, std::vector<uint64_t> exp
         throw Failure(input.text() + ": expected " + what + " of " + of.text() + ", shape " + npyShapeText(expected));
 }
 
-// The pool as [page, head, token, dim].
+// The pool as [page, head, token, dim]; it is read in C order.
 vkattn_layout poolLayout(const Input &cache, bool headsFirst) {
-    if (cache.header().shape.size() != 4)
-        throw Failure(cache.text() + ": a pool of pages has 4 dimensions, " +
-                      (headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]"));
-    vkattn_layout pool = packed(cache.layout().dtype, cache.layout().extent[0], cache.layout().extent[1], cache.layout().extent[2],
-                                cache.layout().extent[3]);
-    if (headsFirst) return pool;
-    std::swap(pool.extent[head], pool.extent[token]);
-    std::swap(pool.strideElems[head], pool.strideElems[token]);
-    return pool;
+    const uint32_t *extent = cache.layout().extent;
+    return poolOfPages(cache.text(), cache.header().shape.size(), packed(cache.layout().dtype, extent[0], extent[1], extent[2], extent[3]),
+                       headsFirst);
 }
 
 // Made from headers alone.
@@ -92,12 +86,6 @@ uint32_t startOf(int64_t position, const AppendJob &job) {
     return static_cast<uint32_t>(std::min<int64_t>(position, std::numeric_limits<int32_t>::max()));
 }
 
-// What no 32 bits hold is no page of any pool.
-uint32_t pageOf(int64_t page) {
-    const bool fits = page >= 0 && page <= std::numeric_limits<int32_t>::max();
-    return fits ? static_cast<uint32_t>(page) : std::numeric_limits<uint32_t>::max();
-}
-
 template <class Word> HostBuffer words(const std::vector<int64_t> &numbers, const Word &word) {
     HostBuffer buffer(numbers.size() * sizeof(uint32_t));
     for (size_t n = 0; n < numbers.size(); n++) {
@@ -112,7 +100,7 @@ HostArrays loadArrays(AppendJob &job) {
     HostArrays arrays;
     arrays.add(VKATTN_X, job.inputs[newInput].load(described));
     arrays.add(VKATTN_STARTS, words(job.inputs[positionsInput].readNumbers(), [&](int64_t position) { return startOf(position, job); }));
-    if (job.inputs.size() > tableInput) arrays.add(VKATTN_PAGE_TABLE, words(job.inputs[tableInput].readNumbers(), pageOf));
+    if (job.inputs.size() > tableInput) arrays.add(VKATTN_PAGE_TABLE, job.inputs[tableInput].load(described));
     HostBuffer cache(static_cast<size_t>(job.outputs[0].bytes));
     loadInCOrder(job.inputs[cacheInput], cache.span());
     arrays.add(VKATTN_Y, std::move(cache));

@@ -166,6 +166,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     addTypeOptions(app, run, "Round queries, keys and values to this type and compute with them so",
                    "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
+    addPages(app, run);
     addOffsets(app, run);
     addVisibleBlocks(app, run);
     addGlobalProjections(app, run);

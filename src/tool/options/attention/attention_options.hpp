@@ -35,10 +35,12 @@ void addRuleOptions(CLI::App &app, RunArguments &run);
 // --program, --program-buffer and --program-words, where the tool was built with libshaderc.
 void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
-// --q-global, --k-global and --v-global.
+// --page-table and --page-layout.
+void addPages(CLI::App &app, RunArguments &run);
 // --query-offset and --key-offset.
 void addOffsets(CLI::App &app, RunArguments &run);
 void addVisibleBlocks(CLI::App &app, RunArguments &run);
+// --q-global, --k-global and --v-global.
 void addGlobalProjections(CLI::App &app, RunArguments &run);
 // --project-k and --project-v.
 void addTokenProjections(CLI::App &app, RunArguments &run);

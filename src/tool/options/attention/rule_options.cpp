@@ -127,6 +127,15 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
           [&](const std::string &text) { readBlockSize("--block-size", text, rules.blocks); });
 }
 
+void addPages(CLI::App &app, RunArguments &run) {
+    addFile(app, run, VKATTN_PAGE_TABLE,
+            "int32 or int64 [batch, pages]: keys and values are pools of pages, and these are each batch entry's. Where an entry is negative "
+            "or no page of the pool, its keys are hidden; --kv-lengths says how many keys there are");
+    constexpr std::array<const char *, 2> names = {"nhd", "hnd"};
+    addValue(app, "--page-layout", "nhd|hnd", "Of the pools: [page, token, head, dim] (default) or [page, head, token, dim]",
+             [&run, names](const std::string &text) { run.headsFirst = parseWord("--page-layout", text, names) == 1; });
+}
+
 void addOffsets(CLI::App &app, RunArguments &run) {
     const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
         addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
@@ -177,7 +186,7 @@ void checkGlobalProjections(const CLI::App &app) {
                                               "--v-global");
     if (!given("--global-tokens"))
         throw Failure("--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
-    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset"})
+    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset", "--page-table"})
         if (given(other))
             throw Failure(std::string("--q-global and ") + other + " are both given: the rows of global tokens are computed apart, without " + other +
                           ". Leave one of them out");
@@ -198,6 +207,7 @@ void checkRules(const CLI::App &app, const RunArguments &run) {
     needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
     apart("--align", "--query-offset", "both say where a query stands among the keys");
     apart("--align", "--key-offset", "both say where a query stands among the keys");
+    needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
     needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
     needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
     needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");

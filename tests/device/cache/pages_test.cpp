@@ -1,0 +1,65 @@
+// Keys and values in pages on a device: every kernel, against the same keys one after the other, which give the same
+// bits where these are not to depend on how work is cut.
+#include "device/environment.hpp"
+
+#include "conform/cases/case_text.hpp"
+#include "support/extent.hpp"
+#include "support/pages.hpp"
+
+#include <cstring>
+
+using namespace vkattn;
+using namespace vkattn::test;
+
+namespace {
+
+void compareDrawn(Runtime &runtime, const char *name, const Draws &draws, bool hostile) {
+    Random random = randomFor(name);
+    int computed = 0, refused = 0;
+    for (int n = 0; draws.take(n); ++n) {
+        Case c = drawPages(random, hostile);
+        c.deterministic = true, c.slices = 0;
+        c.headDim = c.valueDim = 16; // few pipelines
+        for (const vkattn_kernel kernel : KernelList()) {
+            c.kernel = kernel;
+            const bool matrices = kernel >= VKATTN_KERNEL_FLASH_COOPMAT;
+            c.q = c.k = c.v = c.out = matrices ? VKATTN_F16 : VKATTN_F32;
+            const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+            const Ran ran = runAndVerify(runtime, *data);
+            if (ran.result.status == VKATTN_ERROR_UNSUPPORTED) {
+                ++refused;
+                continue;
+            }
+            ASSERT_EQ(ran.wrong, "") << caseText(c);
+            const Outputs expected = data->outputs();
+            const ContiguousProblem contiguous(*data);
+            const RunResult other = runtime.run(contiguous.problem, contiguous.operands);
+            ASSERT_EQ(other.status, VKATTN_OK) << other.message << caseText(c);
+            ++computed;
+            EXPECT_EQ(std::memcmp(expected.out.data(), data->out.data(), data->out.bytes()), 0) << other.kernel << ": " << caseText(c);
+        }
+    }
+    EXPECT_GT(computed, 0);
+    std::printf("%d problems with pages, %d that a kernel does not take\n", computed, refused);
+}
+
+} // namespace
+
+TEST(PagesOnDevice, haveTheBitsOfKeysOneAfterTheOther) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    compareDrawn(*runtime, "pages", {6, 60}, false);
+}
+
+TEST(PagesOnDevice, hideTheKeysOfAbsentPages) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    compareDrawn(*runtime, "absent pages", {6, 60}, true);
+}
+
+// Chunks of keys, of heads and of batch entries look up the whole table.
+TEST(PagesOnDevice, areFoundFromEveryChunk) {
+    Runtime *runtime = runtimeFor(Limits::tight);
+    ASSERT_TRUE(runtime);
+    compareDrawn(*runtime, "pages under tight limits", {4, 40}, false);
+}

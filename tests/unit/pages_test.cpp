@@ -1,0 +1,46 @@
+// Keys and values in pages on the CPU: what comes out is what the same keys give where they lie one after the other.
+#include "conform/cases/case_text.hpp"
+#include "cpu_runs.hpp"
+#include "support/extent.hpp"
+#include "support/pages.hpp"
+#include "support/seed.hpp"
+
+#include <gtest/gtest.h>
+
+using namespace vkattn;
+using namespace vkattn::conform;
+using namespace vkattn::test;
+
+namespace {
+
+void expectVerified(const vkattn_problem &problem, const std::vector<vkattn_operand_memory> &operands, const Case &c) {
+    vkattn_verify_options options{};
+    options.structSize = sizeof options;
+    options.allRows = 1;
+    vkattn_verify_report report{};
+    vkattn_diagnostic why{};
+    ASSERT_EQ(vkattnCpuVerify(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &options, &report, &why), VKATTN_OK)
+        << why.message;
+    ASSERT_TRUE(report.passed) << caseText(c) << ": " << report.worstGot << ", expected " << report.worstExpected;
+}
+
+// The verifier knows pages by the oracle; the second time there are none.
+TEST(Pages, areTheSameKeysOneAfterTheOther) {
+    Random random = randomFor("pages");
+    const Draws draws{60, 400};
+    int masked = 0;
+    for (int n = 0; draws.take(n); ++n) {
+        const Case c = drawPages(random, n % 2 == 1);
+        const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+        vkattn_diagnostic why{};
+        ASSERT_EQ(vkattnCpuRun(&data->problem, data->operands.data(), static_cast<uint32_t>(data->operands.size()), 2, &why), VKATTN_OK)
+            << why.message << caseText(c);
+        expectVerified(data->problem, data->operands, c);
+        const ContiguousProblem contiguous(*data);
+        expectVerified(contiguous.problem, contiguous.operands, c);
+        masked += contiguous.mask.empty() ? 0 : 1;
+    }
+    EXPECT_GT(masked, 0);
+}
+
+} // namespace
