@@ -256,7 +256,7 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     many("--shape", raw.shapes, "NAME[,NAME...]", "Shapes of the table, see --list; NAME@TOKENS for another length");
     many("--group", raw.groups, "NAME[,NAME...]", "Groups of shapes: " + join(groupNames(), ", ") + "; default: quick");
     many("--custom", raw.customs, "KEY=N,...",
-         "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, name=");
+         "A shape of your own: heads=8,kv=8,q=4096,k=4096,d=64,type=f16kv,causal; also batch=, window=, pages=, name=");
     app.add_flag("--list", raw.list, "Print the table of shapes");
     value("--device", arguments.device, "INDEX|NAME|cpu", "A device that `vkattn info` lists, or the CPU; default: the best device");
     std::vector<std::string> kernels;

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
@@ -91,6 +92,16 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
         std::byte *data = add(role, problem);
         if (role != VKATTN_OUT)
             fillOperand(data, list_.back().bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
+    }
+    if (shape.pageTokens) { // a stride that shares no factor with their number visits all
+        std::byte *data = add(VKATTN_PAGE_TABLE, problem);
+        const uint64_t pages = list_.back().bytes / 4;
+        uint64_t stride = pages * 5 / 8 | 1;
+        while (std::gcd(stride, pages) != 1) stride += 2;
+        for (uint64_t n = 0; n < pages; ++n) {
+            const auto page = static_cast<uint32_t>(n * stride % pages);
+            std::memcpy(data + 4 * n, &page, 4);
+        }
     }
     for (const vkattn_role role : ruleRoles)
         if (vkattnOperandBytes(&problem, role)) {

@@ -121,9 +121,11 @@ const std::vector<Shape> &shapeTable() {
 
 vkattn_problem Shape::problem(vkattn_kernel kernel) const {
     const vkattn_layout q = packed(types->queries, batch, heads, queries, headDim);
-    const vkattn_layout kv = packed(types->keys, batch, kvHeads, keys, headDim);
+    const uint32_t pages = pageTokens ? keys / pageTokens : 0;
+    const vkattn_layout kv = packed(types->keys, pages ? batch * pages : batch, kvHeads, pages ? pageTokens : keys, headDim);
     vkattn_problem p = vkattn::problem(q, kv, kv, packed(types->queries, batch, heads, queries, valueDim()));
     if (valuesInKeys) p.v = {}, p.flags |= VKATTN_VALUES_IN_KEYS;
+    if (pages) p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = pages;
     p.kernel = kernel;
     if (causal) p.flags |= VKATTN_CAUSAL;
     if (window) {
@@ -144,6 +146,7 @@ std::string Shape::sizeText() const {
 std::string Shape::optionsText() const {
     std::string text = causal ? "causal" : "";
     if (window) text.append(text.empty() ? "window=" : " window=").append(std::to_string(window));
+    if (pageTokens) text.append(text.empty() ? "pages=" : " pages=").append(std::to_string(pageTokens));
     return text + ruleText(rule, keys); // a shape with a rule has neither of the others
 }
 
@@ -250,6 +253,8 @@ Shape customShape(const std::string &text) {
             number(shape.headDim);
         } else if (key == "vk") {
             number(shape.valuesInKeys);
+        } else if (key == "pages") {
+            number(shape.pageTokens);
         } else if (key == "window") {
             number(shape.window);
             if (shape.window > INT32_MAX) fail("is more than a window can be (2147483647)");
@@ -265,17 +270,20 @@ Shape customShape(const std::string &text) {
         } else if (part == "causal") {
             shape.causal = true;
         } else {
-            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, vk=, type=, window=, name= or causal");
+            fail("is not known, expected batch=, heads=, kv=, q=, k=, d=, vk=, type=, window=, pages=, name= or causal");
         }
     }
     if (!kvGiven) shape.kvHeads = shape.heads;
     if (!keysGiven) shape.keys = shape.queries;
+    if (shape.pageTokens && shape.keys % shape.pageTokens)
+        throw Failure("--custom has " + std::to_string(shape.keys) + " keys in pages of " + std::to_string(shape.pageTokens) + ", expected whole pages");
     if (shape.name.empty()) {
         const auto add = [&](const char *letter, uint32_t value) { shape.name.append(letter).append(std::to_string(value)); };
         add("b", shape.batch), add("-h", shape.heads), add("-kv", shape.kvHeads);
         add("-q", shape.queries), add("-k", shape.keys), add("-d", shape.headDim);
         shape.name.append("-").append(shape.types->name);
         if (shape.valuesInKeys) shape.name += "-vk" + std::to_string(shape.valuesInKeys);
+        if (shape.pageTokens) shape.name += "-pages" + std::to_string(shape.pageTokens);
         if (shape.causal) shape.name += "-causal";
         if (shape.window) shape.name += "-window" + std::to_string(shape.window);
     }

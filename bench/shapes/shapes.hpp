@@ -31,6 +31,8 @@ struct Shape {
     // V is the first so many dims of K (VKATTN_VALUES_IN_KEYS); 0: V has memory of its own
     uint32_t valuesInKeys = 0;
     Rule rule{}; // needs as many queries as keys, not causal, no window
+    // K and V lie in pages of so many tokens, which divide the keys, in any order; 0: one after the other
+    uint32_t pageTokens = 0;
 
     [[nodiscard]] uint32_t valueDim() const { return valuesInKeys ? valuesInKeys : headDim; }
     [[nodiscard]] vkattn_problem problem(vkattn_kernel kernel) const;

@@ -275,6 +275,10 @@ typedef enum vkattn_role {
     VKATTN_X_LSE = 88, /* read: the log-sum-exp of what a merge is applied to (vkattn/operations.h) */
     VKATTN_QUERY_OFFSETS = 89, /* read: i32[batch] (vkattn_offset) */
     VKATTN_KEY_OFFSETS = 90,   /* read: i32[batch] */
+    /* Pages in CSR (vkattn_problem::pageIndices), read: FlashInfer's kv_indptr, kv_indices and kv_last_page_len. */
+    VKATTN_PAGE_INDPTR = 91,       /* i32[batch + 1] */
+    VKATTN_PAGE_INDICES = 92,      /* i32[pageIndices] */
+    VKATTN_LAST_PAGE_LENGTHS = 93, /* i32[batch]: the tokens in an entry's last page, 1 to page tokens */
     /* Linear attention (vkattn/linear.h); its other roles are Q, K, V, OUT and KEY_LENGTHS. */
     VKATTN_DECAY = 96,          /* read */
     VKATTN_WRITE_STRENGTH = 97, /* read */
@@ -554,8 +558,14 @@ typedef struct vkattn_problem {
      * page tokens: [page, token, head, dim] (NHD) and [page, head, token, dim] (HND) are strides. Key j of batch
      * entry b lies in page table[b][j / page tokens], at its token j modulo page tokens. The keys of an absent
      * page are hidden, and nothing is read outside of the pool. Page tables are data on the device, read when the
-     * commands run, as VKATTN_KEY_LENGTHS is, which says how many keys an entry has. No page table: 0. */
+     * commands run, as VKATTN_KEY_LENGTHS is, which says how many keys an entry has. No pages: 0. */
     uint32_t tablePages;
+    /* In place of a page table, pages in CSR: batch entry b has the pages indices[indptr[b]] to
+     * indices[indptr[b + 1] - 1], at most tablePages of them, and all their keys but those past the last page's
+     * length. The field is the number of indices; VKATTN_PAGE_INDPTR, VKATTN_PAGE_INDICES and
+     * VKATTN_LAST_PAGE_LENGTHS are bound, and no key lengths. Arrays are never trusted: what leads past the indices is
+     * cut off, and a length counts as at least 1 and at most page tokens. No CSR: 0. */
+    uint32_t pageIndices;
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

@@ -16,7 +16,7 @@ struct RuleFacts {
     float perBlockKey, perColumn, perPlane; // reciprocals
     uint gridKind;
     int patchRows, patchColumns; // of a tile; 0: it has neighbouring queries
-    uint pagesAt, poolPages;     // the entry's row of the page table, in lengths[]
+    uint pagesAt, poolPages;     // the entry's first page, in lengths[]
     int pageTokens;
     float perPageToken;
 };
@@ -42,7 +42,7 @@ int quotientOf(int value, int by) { return quotientOf(value, by, 1.0 / float(by)
 #ifdef VKATTN_LENGTHS_BOUND
 uint ruleWord(uint n) { return lengths[rule.header + n]; }
 
-void beginRules(uint header, uint entry) {
+void beginRules(uint header, uint entry, uint firstPage) {
     rule.header = header;
     rule.entry = entry;
     if ((pairTerms & termsOfHooks) != 0u) { // loads of what no hook asks for are dropped by compilers
@@ -62,7 +62,7 @@ void beginRules(uint header, uint entry) {
         rule.perBlockKey = 1.0 / float(rule.blockKeys);
     }
     if (hasPages) {
-        rule.pagesAt = header + ruleWord(rulePages) + entry * ruleWord(ruleTablePages);
+        rule.pagesAt = header + ruleWord(rulePages) + firstPage;
         rule.poolPages = ruleWord(rulePoolPages);
         rule.pageTokens = int(ruleWord(rulePageTokens));
         rule.perPageToken = 1.0 / float(rule.pageTokens);

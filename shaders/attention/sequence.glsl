@@ -20,7 +20,8 @@ Sequence sequenceOf(uint batchInChunk) {
         s = Sequence(lengths[at], lengths[at + 1u], lengths[at + 2u], lengths[at + 3u], 0u, 0);
         if ((flags & flagOffsets) != 0u) s.shift = int(lengths[at + sequenceShift]);
         if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
-        if ((pairTerms & (termsOfRules | termsOfHooks | termPages)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry]);
+        if ((pairTerms & (termsOfRules | termsOfHooks | termPages)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry], s.keyStart);
+        if (hasPages) s.keyStart = 0u;
     } else if ((flags & flagKeyLengths) != 0u) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }

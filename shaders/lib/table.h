@@ -9,7 +9,11 @@
 // all of it inside the tensors, whatever the arrays hold (setup/sequences.comp); and, with rules, the prefix
 // length, the words back to the header, the number of the entry, and i' - i where offsets are given
 // (setup/rules.comp).
+// Entries with pages have no first key: the word is the place of their first page in what rulePages is the place of
+// (ruleStepRuns).
 VKATTN_CONST sequenceWords = 8u;
+VKATTN_CONST sequenceFirstPage = 2u;
+VKATTN_CONST sequenceKeys = 3u;
 VKATTN_CONST sequencePrefix = 4u;
 VKATTN_CONST sequenceHeader = 5u;
 VKATTN_CONST sequenceEntry = 6u;
@@ -36,11 +40,10 @@ VKATTN_CONST ruleBlockHead = 22u;
 VKATTN_CONST ruleBlockRow = 23u;
 VKATTN_CONST ruleSkips = 24u;      // short stretches that a tile may ask for; 0: it asks for none
 VKATTN_CONST ruleWordsGiven = 25u; // the words above
-VKATTN_CONST rulePages = 25u;      // place: the page table, as it was given; written with it (ruleStepPages)
+VKATTN_CONST rulePages = 25u;      // place: the page table, or the indices of CSR, as given; written with these (ruleStepPages)
 VKATTN_CONST rulePageTokens = 26u;
-VKATTN_CONST ruleTablePages = 27u; // words of an entry
-VKATTN_CONST rulePoolPages = 28u;  // what is not less is an absent page
-VKATTN_CONST rulePageWords = 4u;   // these
+VKATTN_CONST rulePoolPages = 27u;  // what is not less is an absent page
+VKATTN_CONST rulePageWords = 3u;   // these
 // Of a program (attention/program.glsl): its words, then the places and the lengths of its buffers.
 VKATTN_CONST ruleProgram = 32u;
 VKATTN_CONST programWordCount = 16u;
@@ -64,6 +67,7 @@ VKATTN_CONST ruleStepSummary = 2u;
 VKATTN_CONST ruleStepProgram = 3u;
 VKATTN_CONST ruleStepOffsets = 4u; // of the entries
 VKATTN_CONST ruleStepPages = 5u;   // a copy, and what the header has of pages
+VKATTN_CONST ruleStepRuns = 6u;    // which pages each entry has; of CSR also its keys
 VKATTN_CONST ruleRagged = 1u; // flags of the entries: setup/sequences.comp writes the first words
 VKATTN_CONST ruleKeyLengths = 2u;
 VKATTN_CONST rulePrefixLengths = 4u;
@@ -93,6 +97,7 @@ VKATTN_PUSH(RulesPush) {
     // The header, or what it has of a program. Of a copy: the place, the least and the largest
     // number. Of a summary: its place, and words of an entry, of the summary and of the bits. Of offsets: what
     // is added to those of queries and of keys. Of pages as of a copy, and the words of the header.
+    // Of runs: the pages of a row of a table; of CSR 0, then the number of indices, the most pages and the page tokens.
     uint given[ruleWordsGiven];
 };
 #endif

@@ -1,7 +1,7 @@
 #version 450
 // Set-up of problems with rules: the header of the table and what its entries have beside their sequences,
-// the offsets of entries, a copy of numbers, which are data and are clamped, or of a page table, a summary of bits, or
-// the words of a program (lib/table.h).
+// the offsets of entries, a copy of numbers, which are data and are clamped, or of a page table, which pages
+// an entry has, a summary of bits, or the words of a program (lib/table.h).
 #define VKATTN_STAGE_RULES
 #include "lib/platform.glsl"
 
@@ -16,6 +16,20 @@ void main() {
         for (uint item = n; item < count; item += lanes) table[given[0] + item] = clamp(first[firstBase + item], given[1], given[2]);
         if (what == ruleStepPages && n == 0u)
             [[unroll]] for (uint word = 0u; word < rulePageWords; ++word) table[rulePages + word] = given[3u + word];
+        return;
+    }
+    if (what == ruleStepRuns) {
+        if (n >= count) return;
+        const uint at = ruleHeaderWords + n * sequenceWords, tablePages = given[0];
+        if (tablePages != 0u) {
+            table[at + sequenceFirstPage] = n * tablePages;
+            return;
+        }
+        const uint indices = given[1], from = min(first[firstBase + n], indices);
+        const uint pages = min(max(min(first[firstBase + n + 1u], indices), from) - from, given[2]);
+        const int last = clamp(int(second[secondBase + n]), 1, int(given[3]));
+        table[at + sequenceFirstPage] = from;
+        table[at + sequenceKeys] = pages == 0u ? 0u : (pages - 1u) * given[3] + uint(last);
         return;
     }
     if (what == ruleStepOffsets) {

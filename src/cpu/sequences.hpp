@@ -16,9 +16,17 @@ struct Pages {
     const Operands &operands;
     uint32_t entry;
 
+    // Returns the keys of an entry whose pages lie in CSR.
+    [[nodiscard]] uint32_t keys() const {
+        return pageRunOf(operands.word(VKATTN_PAGE_INDPTR, entry), operands.word(VKATTN_PAGE_INDPTR, entry + 1ull),
+                         operands.word(VKATTN_LAST_PAGE_LENGTHS, entry), p.pageIndices, p.tablePages, p.pageTokens)
+            .keys;
+    }
     // Returns the page of a key; the pool's number of pages, or more, where the page is absent.
     [[nodiscard]] uint32_t pageOf(uint32_t key) const {
-        return operands.word(VKATTN_PAGE_TABLE, uint64_t{entry} * p.tablePages + key / p.pageTokens);
+        const uint64_t place = key / p.pageTokens;
+        if (!p.pageIndices) return operands.word(VKATTN_PAGE_TABLE, uint64_t{entry} * p.tablePages + place);
+        return operands.word(VKATTN_PAGE_INDICES, std::min(operands.word(VKATTN_PAGE_INDPTR, entry), p.pageIndices) + place);
     }
     [[nodiscard]] bool isAbsent(uint32_t key) const { return pageOf(key) >= p.poolPages(); }
     // Returns the first key after `key` that lies in another page.
@@ -71,7 +79,8 @@ template <class Visit> void forEverySequence(const Problem &p, const Operands &o
         } else {
             s.batch = b;
             s.queries = p.queryTokens;
-            s.keys = p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
+            s.keys = p.pageIndices               ? Pages{p, operands, b}.keys()
+                     : p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
         }
         if (p.has(VKATTN_PREFIX_LENGTHS)) s.prefix = std::min(operands.word(VKATTN_PREFIX_LENGTHS, b), s.keys);
         const auto offset = [&](vkattn_role role) { return p.has(role) ? static_cast<int32_t>(operands.word(role, b)) : 0; };

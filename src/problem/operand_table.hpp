@@ -3,6 +3,7 @@
 #pragma once
 
 #include "problem/offsets.hpp"
+#include "problem/pages.hpp"
 #include "vkattn/problem.h"
 
 namespace vkattn {
@@ -67,6 +68,9 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_PREFIX_LENGTHS, "prefix lengths", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_DILATIONS, "dilations", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_PAGE_TABLE, "page table", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PAGE_INDPTR, "page indptr", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_PAGE_INDICES, "page indices", Span::ruleArray, false, 0, nullptr, false},
+    {VKATTN_LAST_PAGE_LENGTHS, "last page lengths", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_QUERY_OFFSETS, "query offsets", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_KEY_OFFSETS, "key offsets", Span::ruleArray, false, 0, nullptr, false},
     {VKATTN_BLOCK_MASK, "block mask", Span::ruleArray, false, 0, nullptr, false},
@@ -86,7 +90,7 @@ inline constexpr OperandRule operandTable[] = {
 inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
 
 // Tensors have the roles below tensorRoles, of which other operations have some; small arrays have the roles from firstArray to the
-// workspace, and arrays of blocks, of programs and of offsets those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
+// workspace, and arrays of blocks, of programs, of offsets and of pages in CSR those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
 constexpr uint32_t tensorRoles = 14, firstArray = 32;
 [[nodiscard]] constexpr bool isBlockArray(vkattn_role role) {
     return role >= VKATTN_BLOCK_MASK && role <= VKATTN_FULL_BLOCK_INDICES;
@@ -95,7 +99,7 @@ constexpr uint32_t tensorRoles = 14, firstArray = 32;
     return role >= VKATTN_PROGRAM_BUFFER_0 && role <= VKATTN_PROGRAM_BUFFER_3;
 }
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
-    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role) || isOffsetArray(role);
+    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role) || isOffsetArray(role) || isPageArray(role);
 }
 [[nodiscard]] constexpr bool isTensor(vkattn_role role) {
     return static_cast<uint32_t>(role) < tensorRoles;

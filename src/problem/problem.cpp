@@ -84,12 +84,6 @@ vkattn_result checkOptions(const vkattn_problem &p, vkattn_diagnostic *why) {
                     p.sequences, p.maxSeqQ, p.maxSeqK);
     if (ragged && (p.sequences == 0 || p.sequences > maxTokens))
         return fail(why, invalid, "a ragged batch has %u sequences, expected 1 to %u", p.sequences, maxTokens);
-    if (ragged && present(VKATTN_PAGE_TABLE))
-        return fail(why, invalid, "a page table and cu_seqlens are both in presentRoles; sequences with pages are batch entries with key lengths");
-    if (!present(VKATTN_PAGE_TABLE) && p.tablePages)
-        return fail(why, invalid, "tablePages is %u without VKATTN_PAGE_TABLE in presentRoles; set the bit, or leave tablePages 0", p.tablePages);
-    if (present(VKATTN_PAGE_TABLE) && !absent(p.scores))
-        return fail(why, invalid, "scores have a layout with a page table, whose absent pages have no keys to score; leave one of the two out");
     if (p.flags & VKATTN_VALUES_IN_KEYS && !absent(p.v))
         return fail(why, invalid,
                     "v has a layout with VKATTN_VALUES_IN_KEYS, expected all of it zero: V is the first out.extent[3] elements of each "
@@ -111,24 +105,15 @@ uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
         return p.heads;
     case VKATTN_PAGE_TABLE:
         return uint64_t{p.batch} * p.tablePages;
+    case VKATTN_PAGE_INDPTR:
+        return p.batch + 1ull;
+    case VKATTN_PAGE_INDICES:
+        return p.pageIndices;
+    case VKATTN_LAST_PAGE_LENGTHS:
+        return p.batch;
     default:
         return blockArrayLength(p.rules, role);
     }
-}
-
-// With a page table K and V are pools: their batch extent is that of the pages.
-vkattn_result describePages(const vkattn_problem &p, Problem &out, vkattn_diagnostic *why) {
-    if (!(p.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE))) return VKATTN_OK;
-    const Tensor &k = out.tensor(VKATTN_K);
-    out.pageTokens = k.extent[2], out.tablePages = p.tablePages;
-    out.pagesMayBeAbsent = true;
-    if (out.pageTokens == 0) return fail(why, invalid, "k has pages of 0 tokens with a page table, expected at least 1");
-    const uint64_t keys = uint64_t{out.tablePages} * out.pageTokens;
-    if (keys > maxTokens)
-        return fail(why, invalid, "tablePages %u of %u tokens are %llu keys, expected at most %u", out.tablePages, out.pageTokens,
-                    static_cast<unsigned long long>(keys), maxTokens);
-    out.keyTokens = static_cast<uint32_t>(keys);
-    return VKATTN_OK;
 }
 
 // Makes V the first dims of K.
@@ -246,12 +231,11 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     out.headDim = q.extent[3];
     out.kvHeads = k.extent[1];
     out.keyTokens = k.extent[2];
-    if (const auto r = describePages(p, out, why)) return r;
-    const bool paged = out.pageTokens != 0;
+    if (const auto r = makePages(p, out, why)) return r;
     out.valueDim = v.extent[3];
     if (out.headDim > maxDim || out.valueDim > maxDim)
         return fail(why, invalid, "head dim %u, value dim %u: expected at most %u", out.headDim, out.valueDim, maxDim);
-    if ((k.extent[0] != out.batch && !paged) || k.extent[3] != out.headDim)
+    if ((k.extent[0] != out.batch && !out.paged()) || k.extent[3] != out.headDim)
         return fail(why, invalid, "k is [%u, %u, %u, %u] but q is [%u, %u, %u, %u]: batch and head dim must agree", k.extent[0],
                     k.extent[1], k.extent[2], k.extent[3], q.extent[0], q.extent[1], q.extent[2], q.extent[3]);
     if (out.heads % out.kvHeads != 0) return fail(why, invalid, "%u key heads do not divide %u query heads", out.kvHeads, out.heads);

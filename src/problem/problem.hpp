@@ -2,6 +2,7 @@
 #pragma once
 
 #include "problem/operand_table.hpp"
+#include "problem/pages.hpp"
 #include "problem/program.hpp"
 #include "problem/rules.hpp"
 #include "problem/tensor.hpp"
@@ -29,6 +30,7 @@ struct Problem {
     vkattn_offset queryOffset{}, keyOffset{};
     // K and V are pools of pages, [pages, kvHeads, pageTokens, dim]; 0: batch entries lie one after the other.
     uint32_t pageTokens = 0, tablePages = 0;
+    uint32_t pageIndices = 0; // in CSR
     // Whether keys of a page may be hidden because it is absent: with pages, until someone has looked.
     bool pagesMayBeAbsent = false;
     bool deterministic = false;
@@ -52,6 +54,7 @@ struct Problem {
     // Returns whether an array is present.
     [[nodiscard]] constexpr bool has(vkattn_role role) const {
         if (isProgramBuffer(role)) return program.bufferWords[role - VKATTN_PROGRAM_BUFFER_0] != 0;
+        if (isPageArray(role)) return pageIndices != 0;
         if (isOffsetArray(role)) return (role == VKATTN_QUERY_OFFSETS ? queryOffset : keyOffset).kind == VKATTN_OFFSET_ARRAY;
         return isBlockArray(role) ? rules.hasBlockArray(role) : (presentRoles & VKATTN_PRESENT(role)) != 0;
     }
@@ -59,7 +62,7 @@ struct Problem {
     // Returns whether only the device, or the CPU when it computes, knows where queries stand.
     [[nodiscard]] constexpr bool hasUnknownOffsets() const { return has(VKATTN_QUERY_OFFSETS) || has(VKATTN_KEY_OFFSETS); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
-    [[nodiscard]] constexpr bool paged() const { return has(VKATTN_PAGE_TABLE); }
+    [[nodiscard]] constexpr bool paged() const { return pageTokens != 0; }
     // Returns whether only the device knows where the keys of a batch entry lie in K and V.
     [[nodiscard]] constexpr bool keysLieAnywhere() const { return ragged() || paged(); }
     // Returns the pages of the pool.

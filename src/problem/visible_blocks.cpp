@@ -13,7 +13,8 @@ namespace {
 // knows.
 const char *ofEachEntry(const Problem &p) {
     for (const vkattn_role role :
-         {VKATTN_CU_SEQ_Q, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, VKATTN_QUERY_OFFSETS, VKATTN_KEY_OFFSETS, VKATTN_GLOBAL_TOKENS,
+         {VKATTN_CU_SEQ_Q, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, VKATTN_QUERY_OFFSETS, VKATTN_KEY_OFFSETS, VKATTN_PAGE_TABLE, VKATTN_PAGE_INDPTR,
+          VKATTN_GLOBAL_TOKENS,
           VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K})
         if (p.has(role)) return roleName(role);
     for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK})

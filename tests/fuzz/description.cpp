@@ -162,7 +162,11 @@ void Description::describe() {
     uint32_t keys = pick(counts, genes.keys), held = batch, heldTokens = keys;
     // Once in a while a ragged batch has pages too, which is refused.
     if (genes.arrays & 8 && (!ragged || genes.arrays >= rare)) {
-        present(3, VKATTN_PAGE_TABLE);
+        if (genes.arrays & 16)
+            p.pageIndices = genes.maxSeqQ % 20u;
+        else
+            present(3, VKATTN_PAGE_TABLE);
+        if (genes.arrays & 16 && genes.arrays < rare) p.presentRoles &= ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
         heldTokens = 1 + genes.sequences % 7u, held = 1 + genes.maxSeqK % 9u;
         p.tablePages = (keys + heldTokens - 1) / heldTokens;
         keys = p.tablePages * heldTokens;
@@ -298,6 +302,8 @@ void Description::allocate() {
         if (problem.presentRoles & VKATTN_PRESENT(n)) fillArray(static_cast<vkattn_role>(n));
     for (uint32_t n = VKATTN_BLOCK_MASK; n <= VKATTN_FULL_BLOCK_INDICES; ++n)
         if (usesBlocks(problem, static_cast<vkattn_role>(n))) fillArray(static_cast<vkattn_role>(n));
+    for (const vkattn_role role : {VKATTN_PAGE_INDPTR, VKATTN_PAGE_INDICES, VKATTN_LAST_PAGE_LENGTHS})
+        if (problem.pageIndices) fillArray(role);
     if (problem.queryOffset.kind == VKATTN_OFFSET_ARRAY) fillArray(VKATTN_QUERY_OFFSETS);
     if (problem.keyOffset.kind == VKATTN_OFFSET_ARRAY) fillArray(VKATTN_KEY_OFFSETS);
 }
@@ -351,14 +357,14 @@ void Description::fillArray(vkattn_role role) {
     for (size_t at = 0; at < bytes; at += 4) {
         const uint32_t byte = at_ < rest_.size() ? rest_[at_++] : random() % 64;
         uint32_t word = byte < 200 ? byte : byte < 240 ? random() : 0xffffffffu - (byte & 3);
-        if (role == VKATTN_PAGE_TABLE) word = byte < 200 ? byte % 10 : word;
+        if (role == VKATTN_PAGE_TABLE || role == VKATTN_PAGE_INDICES) word = byte < 200 ? byte % 10 : word;
         if (role == VKATTN_DOC_IDS_Q || role == VKATTN_DOC_IDS_K) word = byte < 200 ? byte % 3 : word;
         if (numbers) {
             const float value = byte == 255 ? nonFinite() : 0.25f * static_cast<float>(static_cast<int32_t>(byte) - 100);
             std::memcpy(&word, &value, 4);
         }
         // Columns of blocks lie near each other; a mask of blocks ends anywhere.
-        if (role >= VKATTN_BLOCK_ROWS && byte < 160) word = byte % 24;
+        if (role >= VKATTN_BLOCK_ROWS && role != VKATTN_PAGE_INDICES && byte < 160) word = byte % 24;
         std::memcpy(memory + at, &word, std::min<size_t>(bytes - at, 4));
     }
 }

@@ -40,7 +40,7 @@ struct Genes {
     uint8_t flags, windowLeft, windowRight, scale, softcap;
     uint8_t overlays;  // which of softcap, bias, slopes, masks and documents together
     uint8_t tensors;   // bit 0 lse, 1 weights, 2 row statistics, 3 dropout, 4 weights after dropout, 5 scores, 6 and 7 their stage
-    uint8_t arrays;    // bit 0 key lengths, 1 cu_seqlens (ragged), 2 sinks, 3 pages
+    uint8_t arrays;    // bit 0 key lengths, 1 cu_seqlens (ragged), 2 sinks, 3 pages, 4 those in CSR
     uint8_t sequences; // ragged batches; of pages their tokens
     uint8_t maxSeqQ, maxSeqK; // of pages the latter their number
     uint8_t biasOnes, maskOnes; // bit d: extent 1

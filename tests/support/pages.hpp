@@ -13,6 +13,7 @@ struct ContiguousProblem {
     explicit ContiguousProblem(const conform::CaseData &data);
     conform::HostTensor k, v;
     std::vector<unsigned char> mask; // [batch, keys]; empty: every page is there
+    std::vector<uint32_t> lengths;   // of pages in CSR
     vkattn_problem problem;
     std::vector<vkattn_operand_memory> operands;
 };

@@ -95,7 +95,7 @@ bool axisShows(conform::Grid rule, int64_t extent, int64_t size, int64_t shift, 
 std::vector<unsigned char> maskOfRules(const conform::CaseData &data) {
     const conform::Case &c = data.c;
     const vkattn_problem &p = data.problem;
-    const uint32_t heads = p.q.extent[1], queries = p.maxSeqQ ? p.maxSeqQ : p.q.extent[2], keys = p.maxSeqK ? p.maxSeqK : p.k.extent[2];
+    const uint32_t heads = p.q.extent[1], queries = p.maxSeqQ ? p.maxSeqQ : p.q.extent[2], keys = conform::mostKeys(p);
     const uint32_t batch = static_cast<uint32_t>(data.spans.size());
     std::vector<unsigned char> mask(size_t{batch} * heads * queries * keys);
     const bool hasBlocks = p.blocks.kind != VKATTN_BLOCKS_NONE;
@@ -158,7 +158,7 @@ std::vector<unsigned char> maskOfRules(const conform::CaseData &data) {
 
 MaskedProblem::MaskedProblem(const conform::CaseData &data) : mask(maskOfRules(data)), problem(data.problem) {
     const uint32_t heads = problem.q.extent[1], queries = problem.maxSeqQ ? problem.maxSeqQ : problem.q.extent[2],
-                   keys = problem.maxSeqK ? problem.maxSeqK : problem.k.extent[2];
+                   keys = conform::mostKeys(problem);
     problem.flags &= ~uint32_t{VKATTN_CAUSAL | VKATTN_WINDOW};
     problem.windowLeft = problem.windowRight = 0;
     problem.dilation = 0;

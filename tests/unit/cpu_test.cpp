@@ -33,14 +33,14 @@ class Visible {
   public:
     explicit Visible(const test::CaseData &in)
         : in_(in), mask_(maskOfRules(in)), queries_(in.problem.maxSeqQ ? in.problem.maxSeqQ : in.problem.q.extent[2]),
-          keys_(in.problem.maxSeqK ? in.problem.maxSeqK : in.problem.k.extent[2]) {}
+          keys_(mostKeys(in.problem)) {}
     bool operator()(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
         const Case &c = in_.c;
         const Span &s = in_.spans[b];
-        if (i >= s.queries || j >= s.keys) return false;
+        if (i >= s.queries || j >= s.keys || !in_.placeOf(s, j)) return false;
         if (mask_[((size_t{b} * in_.problem.q.extent[1] + h) * queries_ + i) * keys_ + j] == 0) return false;
         if (c.documents != Documents::none) {
-            const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * in_.problem.k.extent[2];
+            const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * (c.ragged ? in_.problem.k.extent[2] : keys_);
             if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
         }
         if (hidePairs(c.hooks) && j + 1 != s.keys) { // hooks.glsl
@@ -82,7 +82,7 @@ double largestError(const test::CaseData &in) {
             for (uint32_t i = 0; i < in.spans[b].queries; ++i) {
                 const Span &span = in.spans[b];
                 const uint32_t kv = h / (c.heads / c.kvHeads), row = span.firstQuery + i;
-                const uint32_t keys = c.ragged ? span.keys : c.keyTokens;
+                const uint32_t keys = c.ragged ? span.keys : mostKeys(in.problem);
                 std::vector<long double> e(keys), o(c.valueDim);
                 // The sum that is stored beside a maximum is of scores in f32, as the maximum is.
                 const auto stored = [&](long double score) { return static_cast<long double>(static_cast<float>(score)); };
@@ -97,9 +97,9 @@ double largestError(const test::CaseData &in) {
                         isStored(c.scores.value_or(VKATTN_SCORES_RAW), final ? -std::numeric_limits<long double>::infinity() : 0);
                     if (!there || (!shown && !c.scores)) continue;
                     long double s = 0;
+                    const CaseData::KeyPlace at = *in.placeOf(span, j);
                     for (uint32_t d = 0; d < c.headDim; ++d)
-                        s += static_cast<long double>(in.q.get(span.batch, h, row, d)) *
-                             static_cast<long double>(in.k.get(span.batch, kv, span.firstKey + j, d));
+                        s += static_cast<long double>(in.q.get(span.batch, h, row, d)) * static_cast<long double>(in.k.get(at.batch, kv, at.token, d));
                     isStored(VKATTN_SCORES_RAW, s);
                     s *= scale;
                     isStored(VKATTN_SCORES_SCALED, s);
@@ -142,9 +142,10 @@ double largestError(const test::CaseData &in) {
                     const long double weighing = weighProbabilities(c.hooks) ? 0.25L * ((j * 3 + i * 5 + h + b) % 7) - 0.375L : 1; // hooks.glsl
                     if (c.weights)
                         compare(in.weights.get(b, h, i, j), seen ? e[j] / sum * (p.flags & VKATTN_WEIGHTS_DROPPED ? factor : 1) : 0);
-                    if (seen && kept)
-                        for (uint32_t d = 0; d < c.valueDim; ++d)
-                            o[d] += weighing * factor * e[j] / sum * static_cast<long double>(in.v.get(span.batch, kv, span.firstKey + j, d));
+                    if (!seen || !kept) continue;
+                    const CaseData::KeyPlace at = *in.placeOf(span, j);
+                    for (uint32_t d = 0; d < c.valueDim; ++d)
+                        o[d] += weighing * factor * e[j] / sum * static_cast<long double>(in.v.get(at.batch, kv, at.token, d));
                 }
                 for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(span.batch, h, row, d), o[d]);
                 if (in.problem.flags & VKATTN_ROW_STATISTICS) {
@@ -178,7 +179,7 @@ TEST(Cpu, visibleKeysAreThoseOfTheFormulas) {
     for (const Case &c : caseMatrix(random, true)) {
         Random own = randomFor(c.name);
         const auto in = makeCaseData(c, own);
-        const uint32_t keys = in->problem.maxSeqK ? in->problem.maxSeqK : in->problem.k.extent[2];
+        const uint32_t keys = mostKeys(in->problem);
         const uint32_t queries = in->problem.maxSeqQ ? in->problem.maxSeqQ : in->problem.q.extent[2];
         const Visible visible(*in);
         std::vector<unsigned char> seen(keys + 3);

@@ -138,17 +138,21 @@ const Rejection rejections[] = {
     {"offsetWithoutKind", "keyOffset.tokens is 5 with VKATTN_OFFSET_NONE", [](auto &p) { p.keyOffset.tokens = 5; }},
     {"offsetTooLarge", "queryOffset.tokens is 268435457, expected -268435456 to 268435456",
      [](auto &p) { p.queryOffset = {VKATTN_OFFSET_NUMBER, (1 << 28) + 1}; }},
-    {"tablePagesWithoutATable", "tablePages is 3 without VKATTN_PAGE_TABLE", [](auto &p) { p.tablePages = 3; }},
-    {"pagesAndRagged", "a page table and cu_seqlens are both in presentRoles",
+    {"tablePagesWithoutATable", "tablePages is 3 without pages", [](auto &p) { p.tablePages = 3; }},
+    {"pagesAndRagged", "pages and cu_seqlens are both given",
      [](auto &p) {
          p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE) | VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
          p.sequences = 1;
      }},
-    {"pagesAndScores", "scores have a layout with a page table",
+    {"pagesAndScores", "scores have a layout with pages",
      [](auto &p) {
          p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1;
          p.scores = packed(VKATTN_F32, 1, 1, 1, 1);
      }},
+    {"pagesInBothForms", "in a table or in CSR, not in both",
+     [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1, p.pageIndices = 4; }},
+    {"csrAndKeyLengths", "key lengths and pageIndices are both given",
+     [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS), p.tablePages = 1, p.pageIndices = 4; }},
     {"tooManyPages", "expected at most", [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1u << 31; }},
     {"offsetTooSmall", "keyOffset.tokens is -268435457", [](auto &p) { p.keyOffset = {VKATTN_OFFSET_ARRAY, -(1 << 28) - 1}; }},
     {"unknownGrid", "grid.rule is 4, expected a vkattn_grid_rule", [](auto &p) { p.grid.rule = static_cast<vkattn_grid_rule>(4); }},

@@ -189,13 +189,14 @@ std::string HostTensor::damage(const HostTensor &before, const Elements &written
 }
 
 uint32_t mostKeys(const vkattn_problem &p) {
-    if (p.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) return p.tablePages * p.k.extent[2];
+    if (p.tablePages || p.pageIndices || p.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) return p.tablePages * p.k.extent[2];
     return p.maxSeqK ? p.maxSeqK : p.k.extent[2];
 }
 
 std::optional<CaseData::KeyPlace> CaseData::placeOf(const Span &s, uint32_t key) const {
     if (pages.empty()) return KeyPlace{s.batch, s.firstKey + key};
-    const uint32_t page = pages[size_t{s.batch} * problem.tablePages + key / problem.k.extent[2]];
+    const size_t first = c.csrPages ? pageIndptr[s.batch] : size_t{s.batch} * problem.tablePages;
+    const uint32_t page = pages[first + key / problem.k.extent[2]];
     if (page >= problem.k.extent[0]) return std::nullopt;
     return KeyPlace{page, key % problem.k.extent[2]};
 }
@@ -203,6 +204,13 @@ std::optional<CaseData::KeyPlace> CaseData::placeOf(const Span &s, uint32_t key)
 Span CaseData::spanOf(uint32_t b) const {
     if (!c.ragged) {
         const uint32_t keys = mostKeys(problem);
+        if (c.csrPages && c.pageTokens) {
+            const auto count = static_cast<uint32_t>(pages.size());
+            const uint32_t from = std::min(pageIndptr[b], count), to = std::min(pageIndptr[b + 1], count);
+            const uint32_t held = to > from ? std::min(to - from, problem.tablePages) : 0;
+            const auto last = static_cast<int32_t>(lastPageLengths[b]), most = static_cast<int32_t>(c.pageTokens);
+            return {b, 0, problem.q.extent[2], 0, held ? (held - 1) * c.pageTokens + static_cast<uint32_t>(std::max(1, std::min(last, most))) : 0};
+        }
         return {b, 0, problem.q.extent[2], 0, c.lengths ? std::min(lengths[b], keys) : keys};
     }
     // An entry counts as the largest up to it, but never as more than the total.
@@ -273,6 +281,8 @@ void CaseData::collectOperands() {
     if (c.bitMaskBroadcast) add(VKATTN_BIT_MASK, bitMask);
     if (c.lengths) addArray(VKATTN_KEY_LENGTHS, lengths);
     if (problem.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) addArray(VKATTN_PAGE_TABLE, pages);
+    if (problem.pageIndices)
+        addArray(VKATTN_PAGE_INDPTR, pageIndptr), addArray(VKATTN_PAGE_INDICES, pages), addArray(VKATTN_LAST_PAGE_LENGTHS, lastPageLengths);
     if (c.ragged) addArray(VKATTN_CU_SEQ_Q, cuQ), addArray(VKATTN_CU_SEQ_K, cuK);
     if (c.documents != Documents::none) addArray(VKATTN_DOC_IDS_Q, docsQ), addArray(VKATTN_DOC_IDS_K, docsK);
     if (c.sinks) addArray(VKATTN_SINKS, sinks);
@@ -570,7 +580,8 @@ void describe(CaseData &in, SequenceLength total) {
         p.tablePages = (total.keys + c.pageTokens - 1) / c.pageTokens;
         total.keys = p.tablePages * c.pageTokens;
         held = batch * p.tablePages + 2, tokens = c.pageTokens; // and two that nobody has
-        present(true, VKATTN_PAGE_TABLE);
+        if (c.csrPages) p.pageIndices = std::max(c.batch * p.tablePages, 1u);
+        present(!c.csrPages, VKATTN_PAGE_TABLE);
     }
     p.k = makeLayout(c.k, {held, c.kvHeads, tokens, c.headDim}, c.kStyle);
     p.v = makeLayout(c.v, {held, c.kvHeads, tokens, c.valueDim}, c.vStyle);
@@ -660,11 +671,21 @@ void drawRules(CaseData &in, Random &random) {
     const auto words = [&](vkattn_role role) { return vkattnOperandBytes(&p, role) / 4; };
     const uint32_t keys = mostKeys(p);
     // Pages in any order; some are those of another place too.
-    for (uint64_t n = 0; n < words(VKATTN_PAGE_TABLE); ++n) in.pages.push_back(static_cast<uint32_t>(n) + 1);
+    for (uint64_t n = 0; n < words(VKATTN_PAGE_TABLE) + words(VKATTN_PAGE_INDICES); ++n) in.pages.push_back(static_cast<uint32_t>(n) + 1);
     std::shuffle(in.pages.begin(), in.pages.end(), random);
     for (uint32_t &page : in.pages) {
         if (random() % 8 == 0) page = in.pages[random() % in.pages.size()];
         if (c.hostilePages && random() % 4 == 0) page = random() % 2 ? static_cast<uint32_t>(-1 - static_cast<int>(random() % 3)) : p.k.extent[0] + between(random, 0, 9);
+    }
+    if (p.pageIndices) {
+        in.pageIndptr.push_back(0);
+        for (uint32_t b = 0; b < c.batch; ++b) {
+            in.pageIndptr.push_back(in.pageIndptr.back() + between(random, 0, p.tablePages));
+            in.lastPageLengths.push_back(between(random, 1, c.pageTokens));
+            if (c.hostilePages && random() % 3 == 0) in.lastPageLengths.back() = random() % 2 ? 0x80000000u : c.pageTokens + between(random, 1, 99);
+        }
+        for (uint32_t &end : in.pageIndptr)
+            if (c.hostilePages && random() % 4 == 0) end = random() % 2 ? 0xfffffff0u : between(random, 0, p.pageIndices);
     }
     for (uint64_t n = 0; n < words(VKATTN_GLOBAL_TOKENS); ++n)
         in.globals.push_back(random() % 4 == 0 ? 0 : static_cast<uint32_t>(random() & random() & random()));

@@ -108,7 +108,7 @@ struct Case {
     // K and V lie in pages of so many tokens, some of them of several batch entries; 0: no pages. The keys are then
     // those of whole pages. Hostile: some entries of the table are no pages.
     uint32_t pageTokens = 0;
-    bool hostilePages = false;
+    bool csrPages = false, hostilePages = false; // in CSR; hostile: its other arrays may hold anything too
     Grid grid = Grid::none;
     // Of the keys that there are, where these divide them; otherwise 1.
     uint32_t gridPlanes = 1, gridRows = 1;
@@ -134,6 +134,12 @@ struct Case {
     // VKATTN_VALUES_IN_KEYS: V is the first dims of K and has no operand.
     bool keysHoldValues = false;
 };
+
+// Keys and values one after the other: operations but attention itself take no pages.
+inline void dropPages(Case &c) {
+    c.pageTokens = 0;
+    c.csrPages = c.hostilePages = false;
+}
 
 // A tensor in host memory with canaries around and between its elements.
 class HostTensor {
@@ -179,7 +185,8 @@ struct CaseData {
     HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<uint32_t> globals, prefixes, dilations, queryOffsets, keyOffsets;
-    std::vector<uint32_t> pages; // the table
+    std::vector<uint32_t> pages;                        // the table, or the indices of CSR
+    std::vector<uint32_t> pageIndptr, lastPageLengths; // CSR
     std::vector<unsigned char> blockMask;
     std::vector<uint32_t> hookNumbers, hookBits; // what the program reads
     std::vector<uint32_t> blockRows, blockColumns, blockCounts, blockIndices, fullCounts, fullIndices;

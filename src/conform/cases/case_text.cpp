@@ -116,6 +116,7 @@ std::string whyImpossible(const Case &c) {
     if (c.maskBroadcast && c.bitMaskBroadcast) return "mask and bitMask are both given, expected one of them";
     if (c.pageTokens && c.ragged) return "pageTokens and ragged are both given, expected one of them";
     if (c.pageTokens && c.scores) return "pageTokens and scores are both given, expected one of them";
+    if (c.csrPages && c.lengths) return "csrPages and lengths are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";
     if (c.softcap != 0 && !(c.softcap >= 0x1p-126f && std::isfinite(c.softcap))) return "softcap is finite and 0 or at least 2^-126";
     if (!(c.dropout >= 0 && c.dropout <= 1)) return "dropout is a probability, 0 to 1";

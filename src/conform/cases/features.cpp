@@ -108,8 +108,11 @@ constexpr Member lengthsMembers[] = {member<&Case::lengths>("lengths"), member<&
 // Pages of few tokens, and of whole tiles of a kernel; tables with entries that are no pages.
 constexpr Variant pages[] = {{"pages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9); }},
                              {"pagesOf16", [](Case &c, Random &r) { c.pageTokens = 16u << r() % 2; }},
-                             {"hostilePages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 12), c.hostilePages = true; }}};
-constexpr Member pagesMembers[] = {member<&Case::pageTokens>("pageTokens"), member<&Case::hostilePages>("hostilePages")};
+                             {"hostilePages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 12), c.hostilePages = true; }},
+                             {"csrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = true; }},
+                             {"hostileCsrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = c.hostilePages = true; }}};
+constexpr Member pagesMembers[] = {member<&Case::pageTokens>("pageTokens"), member<&Case::csrPages>("csrPages"),
+                                   member<&Case::hostilePages>("hostilePages")};
 
 constexpr Variant ragged[] = {{"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
                               {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }}};

@@ -129,7 +129,8 @@ void makeAgree(Case &c) {
     if (c.heads % c.kvHeads) c.kvHeads = 1;
     agreeOnSums(c);
     if (c.ragged) c.lengths = c.hostileLengths = false;
-    if (c.ragged || c.scores) c.pageTokens = 0, c.hostilePages = false;
+    if (c.ragged || c.scores) dropPages(c);
+    if (c.pageTokens && c.csrPages) c.lengths = c.hostileLengths = false;
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
     if (c.blocks == Blocks::bigBird && c.ragged) c.blocks = Blocks::lists;
     if (c.blocks == Blocks::bigBird) c.queryTokens = c.keyTokens;

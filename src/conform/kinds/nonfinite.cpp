@@ -91,7 +91,7 @@ Finding checkNonFinite(DeviceUnderTest &device, const Check &check) {
         return find.finding;
     }
     Check own = check;
-    own.c.pageTokens = 0; // the first keys are spoilt as they lie in k
+    dropPages(own.c); // the first keys are spoilt as they lie in k
     const auto in = caseDataOf(own);
     const Case &c = in->c;
     if (!find.verify(*in, "before")) return find.finding;

@@ -55,6 +55,8 @@ Piece pieceOf(CaseData &in, uint32_t b) {
     };
     moveArray(VKATTN_KEY_LENGTHS, b);
     moveArray(VKATTN_PAGE_TABLE, size_t{b} * p.tablePages);
+    moveArray(VKATTN_PAGE_INDPTR, b);
+    moveArray(VKATTN_LAST_PAGE_LENGTHS, b);
     moveArray(VKATTN_DOC_IDS_Q, size_t{s.batch} * qTokens + s.firstQuery);
     moveArray(VKATTN_DOC_IDS_K, size_t{s.batch} * kTokens + s.firstKey);
     if (c.weights) {

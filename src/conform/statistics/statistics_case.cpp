@@ -134,7 +134,7 @@ StatisticsCase drawStatistics(Random &random, const Case &given, const Statistic
     Case c = given;
     c.slices = 0;
     c.hooks = withSums(c.hooks);
-    c.pageTokens = 0, c.hostilePages = false;
+    dropPages(c);
     c.kernel = VKATTN_KERNEL_AUTO;
     s.data = makeCaseData(c, random);
     CaseData &in = *s.data;
@@ -172,7 +172,7 @@ Case samePipelines(Random &random, Case c) {
     c.causal = random() % 2, c.topLeft = random() % 3 == 0;
     c.window = random() % 3 == 0;
     if (c.window) c.left = static_cast<int32_t>(between(random, 0, 20)) - 1, c.right = static_cast<int32_t>(between(random, 0, 20)) - 1;
-    c.lengths = !c.ragged && random() % 3 == 0;
+    c.lengths = !c.ragged && !c.csrPages && random() % 3 == 0;
     return c;
 }
 

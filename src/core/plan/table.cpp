@@ -16,9 +16,9 @@ static_assert(mostOffset == maxOffset);
 static_assert(programWordCount == programWords && programBufferCount == programBuffers);
 
 // What a dispatch of the set-up does.
-enum class Part { sequences, entries, offsets, pages, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
+enum class Part { sequences, entries, offsets, pages, runs, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
 struct Parts {
-    Part list[14];
+    Part list[15];
     uint32_t count = 0;
 
     explicit Parts(const Problem &p) {
@@ -30,6 +30,7 @@ struct Parts {
         add(p.hasRules(), Part::entries);
         add(p.hasOffsets(), Part::offsets);
         add(p.paged(), Part::pages);
+        add(p.paged(), Part::runs);
         add(p.has(VKATTN_DILATIONS), Part::dilations);
         add(p.rules.global && p.keyTokens > 0, Part::globals);
         add(p.rules.global && p.keyTokens > 0, Part::summary);
@@ -41,6 +42,10 @@ struct Parts {
             add(p.program.bufferWords[n] != 0, static_cast<Part>(static_cast<uint32_t>(Part::buffer0) + n));
     }
 };
+
+vkattn_role pagesOf(const Problem &p) {
+    return p.pageIndices ? VKATTN_PAGE_INDICES : VKATTN_PAGE_TABLE;
+}
 
 Operand wholeTable(const Plan &plan) {
     return {VKATTN_WORKSPACE, 0, plan.tableBytes, 0, noPushWord, 4, true};
@@ -165,17 +170,31 @@ void makeCopy(const Problem &p, vkattn_role role, uint64_t place, uint32_t least
 void makePages(const Problem &p, const TableLayout &at, uint32_t mostGroups, Dispatch &d) {
     RulesPush push{};
     push.what = ruleStepPages;
-    push.count = static_cast<uint32_t>(arrayLength(p, VKATTN_PAGE_TABLE));
+    const vkattn_role role = pagesOf(p);
+    push.count = static_cast<uint32_t>(arrayLength(p, role));
     push.given[0] = static_cast<uint32_t>(at.pages);
     push.given[2] = ~0u;
-    uint32_t *const words = push.given + 3 - rulePages;
-    words[rulePages] = static_cast<uint32_t>(at.pages);
-    words[rulePageTokens] = p.pageTokens;
-    words[ruleTablePages] = p.tablePages;
-    words[rulePoolPages] = p.poolPages();
-    bindArrays(p, VKATTN_PAGE_TABLE, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
+    const auto header = [&](uint32_t word) -> uint32_t & { return push.given[3 + word - rulePages]; };
+    header(rulePages) = static_cast<uint32_t>(at.pages);
+    header(rulePageTokens) = p.pageTokens;
+    header(rulePoolPages) = p.poolPages();
+    bindArrays(p, role, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
     d.groups[0] = std::min(d.groups[0], mostGroups);
+}
+
+void makePageRuns(const Problem &p, Dispatch &d) {
+    RulesPush push{};
+    push.what = ruleStepRuns;
+    push.count = p.batch;
+    const bool csr = p.pageIndices != 0;
+    if (!csr) push.given[0] = std::max(p.tablePages, 1u);
+    push.given[1] = p.pageIndices;
+    push.given[2] = p.tablePages;
+    push.given[3] = p.pageTokens;
+    bindArrays(p, csr ? VKATTN_PAGE_INDPTR : VKATTN_ROLE_LIMIT, csr ? VKATTN_LAST_PAGE_LENGTHS : VKATTN_ROLE_LIMIT,
+               offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
+    finishRules(push, d);
 }
 
 void makeProgram(const Problem &p, const TableLayout &at, Dispatch &d) {
@@ -271,8 +290,8 @@ TableLayout tableLayout(const Problem &p) {
         at.blockRows = p.rules.blockPlanes() * p.rules.blockRows;
         at.blocks = place(uint64_t{at.blockWords} * at.blockRows);
     }
-    // A word where there is no page: keys past the last one repeat it.
-    if (p.paged()) at.pages = place(std::max<uint64_t>(arrayLength(p, VKATTN_PAGE_TABLE), 1));
+    // A word for each entry where there is no page: keys past the last one repeat it.
+    if (p.paged()) at.pages = place(std::max<uint64_t>(arrayLength(p, pagesOf(p)), p.batch));
     for (uint32_t n = 0; n < programBuffers; ++n)
         if (p.program.bufferWords[n]) at.programBuffers[n] = place(p.program.bufferWords[n]);
     at.end = next;
@@ -345,6 +364,9 @@ void makeTable(const Plan &plan, uint32_t index, Dispatch &d) {
         break;
     case Part::pages:
         makePages(p, at, plan.copyGroups, d);
+        break;
+    case Part::runs:
+        makePageRuns(p, d);
         break;
     case Part::dilations:
         makeCopy(p, VKATTN_DILATIONS, at.dilations, 1, p.rules.dilation, plan.copyGroups, d);

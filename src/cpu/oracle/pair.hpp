@@ -16,7 +16,9 @@ namespace vkattn {
 
 // Returns the page of key j of batch entry b, and -1 where what the table has is no page of the pool.
 [[nodiscard]] inline int64_t oraclePage(const Problem &p, const Operands &operands, uint32_t b, uint32_t j) {
-    const auto page = static_cast<int32_t>(operands.word(VKATTN_PAGE_TABLE, uint64_t{b} * p.tablePages + j / p.tensor(VKATTN_K).extent[2]));
+    const uint32_t place = j / p.tensor(VKATTN_K).extent[2];
+    const auto page = static_cast<int32_t>(p.pageIndices ? operands.word(VKATTN_PAGE_INDICES, uint64_t{operands.word(VKATTN_PAGE_INDPTR, b)} + place)
+                                                         : operands.word(VKATTN_PAGE_TABLE, uint64_t{b} * p.tablePages + place));
     return page >= 0 && static_cast<uint32_t>(page) < p.tensor(VKATTN_K).extent[0] ? page : -1;
 }
 

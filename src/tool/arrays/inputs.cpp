@@ -125,6 +125,9 @@ void Input::checkType() const {
     case VKATTN_CU_SEQ_K:
     case VKATTN_STARTS:
     case VKATTN_PAGE_TABLE:
+    case VKATTN_PAGE_INDPTR:
+    case VKATTN_PAGE_INDICES:
+    case VKATTN_LAST_PAGE_LENGTHS:
         if (type != npyInt32 && type != npyInt64) fail(found + "int32 or int64: convert with array.astype(np.int32)");
         return;
     case VKATTN_COS:
@@ -215,7 +218,14 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         readGlobalTokens(buffer, operation.of.attention->maxSeqK > 0 ? operation.of.attention->maxSeqK : keysOf(*operation.of.attention));
         break;
     case VKATTN_PAGE_TABLE:
+    case VKATTN_PAGE_INDICES:
         readPages(buffer);
+        break;
+    case VKATTN_PAGE_INDPTR:
+        std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
+        break;
+    case VKATTN_LAST_PAGE_LENGTHS:
+        readClamped(buffer, 1, operation.of.attention->k.extent[2], "lengths of last pages");
         break;
     case VKATTN_BLOCK_MASK:
         if (header().fortranOrder && header().shape.size() > 1)
@@ -331,6 +341,21 @@ void Input::readClamped(const HostBuffer &into, int64_t least, int64_t most, con
     if (clamped > 0)
         printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(into.bytes() / sizeof(uint32_t)) + " " + what +
                   " lie outside [" + std::to_string(least) + ", " + std::to_string(most) + "] and were clamped, first " + first);
+}
+
+uint32_t Input::readPagePlaces(uint32_t pages) {
+    uint32_t most = 1;
+    uint64_t clamped = 0;
+    for (const int64_t given : readNumbers()) {
+        const auto place = static_cast<uint32_t>(std::clamp<int64_t>(given, 0, pages));
+        clamped += place != given ? 1 : 0;
+        if (!offsets_.empty() && place > offsets_.back()) most = std::max(most, place - offsets_.back());
+        offsets_.push_back(place);
+    }
+    if (clamped > 0)
+        printNote(path_ + ": " + std::to_string(clamped) + " of " + std::to_string(offsets_.size()) + " places lie outside [0, " +
+                  std::to_string(pages) + "], the number of pages, and were clamped");
+    return most;
 }
 
 // In C order. What no page of any pool can be becomes -1.

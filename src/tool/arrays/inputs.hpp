@@ -15,9 +15,13 @@ namespace vkattn::tool {
 [[nodiscard]] constexpr bool isProgramBuffer(vkattn_role role) {
     return role >= VKATTN_PROGRAM_BUFFER_0 && role <= VKATTN_PROGRAM_BUFFER_3;
 }
+// Pages in CSR.
+[[nodiscard]] constexpr bool isPageArray(vkattn_role role) {
+    return role >= VKATTN_PAGE_INDPTR && role <= VKATTN_LAST_PAGE_LENGTHS;
+}
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || role == VKATTN_QUERY_OFFSETS ||
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || isPageArray(role) || role == VKATTN_QUERY_OFFSETS ||
            role == VKATTN_KEY_OFFSETS || isProgramBuffer(role);
 }
 
@@ -48,6 +52,10 @@ class Input {
     // "key"), read now. Returns the length of the longest one. Throws Failure, with the entry,
     // where they decrease or lead outside; notes on stderr what no sequence covers.
     [[nodiscard]] uint32_t readOffsets(uint32_t tokens, const char *tokenName);
+
+    // Where the pages of each batch entry begin among so many in CSR, and the last ones end, read now; what leads outside
+    // is clamped, with a note on stderr. Returns the most pages that an entry has, and 1 where none has any.
+    [[nodiscard]] uint32_t readPagePlaces(uint32_t pages);
 
     // The position of each token, read now, by batch entry and token. Throws Failure, with the entry,
     // where one is negative or above `last`; `reason` says what `last` is.

@@ -128,12 +128,25 @@ void describeRagged(vkattn_problem &problem, Input &offsetsQ, Input &offsetsK, c
     problem.maxSeqK = std::max(offsetsK.readOffsets(keys, "key"), std::min(keys, 1u));
 }
 
-// The rows of a page table.
-void describePages(const std::vector<Input> &inputs, const Operand &q, vkattn_problem &problem) {
+// The rows of a page table, or pages in CSR, of which no entry has more than there are.
+void describePages(std::vector<Input> &inputs, const Operand &q, vkattn_problem &problem) {
+    const uint32_t entries = q.layout.extent[batch];
+    for (const Input &input : inputs) {
+        if (input.role() == VKATTN_LAST_PAGE_LENGTHS) checkCount(input, entries, "length of the last page of each batch entry");
+        if (input.role() != VKATTN_PAGE_INDICES) continue;
+        const std::vector<uint64_t> &shape = input.header().shape;
+        if (shape.size() != 1 || shape[0] == 0 || shape[0] > 1u << 30)
+            throw Failure(input.text() + ": expected the pages of all batch entries, shape (pages,), at least 1 and at most 2^30");
+        problem.pageIndices = static_cast<uint32_t>(shape[0]);
+    }
+    for (Input &input : inputs) {
+        if (input.role() != VKATTN_PAGE_INDPTR) continue;
+        checkCount(input, entries + 1, "place for each batch entry of q, and one more");
+        problem.tablePages = input.readPagePlaces(problem.pageIndices);
+    }
     for (const Input &input : inputs) {
         if (input.role() != VKATTN_PAGE_TABLE) continue;
         const std::vector<uint64_t> &shape = input.header().shape;
-        const uint32_t entries = q.layout.extent[batch];
         if (shape.size() != 2 || shape[0] != entries || shape[1] == 0 || shape[1] * problem.k.extent[token] > 1u << 30)
             throw Failure(input.text() + ": expected a row of pages for each batch entry of " + q.text + ", shape (" + std::to_string(entries) +
                           ", pages), at most 2^30 keys together");
@@ -213,7 +226,7 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
             if (const char *each = ofEachHead(input.role())) checkCount(input, pairs[head], std::string(each) + " for each query head");
             break;
         }
-        if (isSmallArray(input.role())) problem.presentRoles |= VKATTN_PRESENT(input.role());
+        if (isSmallArray(input.role()) && !isPageArray(input.role())) problem.presentRoles |= VKATTN_PRESENT(input.role());
     }
     const auto assumes = [&](vkattn_role role) { return (assumed.roles >> role & 1) != 0; };
     // Masks and biases broadcast over batch entries and heads, as most do.
@@ -303,7 +316,7 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
             if (input.role() <= VKATTN_V) input.roundTo(*arguments.roundTo);
     }
     auto &[q, k, v] = operands;
-    const bool paged = !arguments.files[VKATTN_PAGE_TABLE].empty();
+    const bool paged = !arguments.files[VKATTN_PAGE_TABLE].empty() || !arguments.files[VKATTN_PAGE_INDPTR].empty();
     for (const vkattn_role role : {VKATTN_K, VKATTN_V}) {
         if (!paged) break;
         const std::vector<uint32_t> &shape = assumed.shapes[role];

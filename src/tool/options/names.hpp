@@ -18,7 +18,7 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 63> operandNames = {{
+inline constexpr std::array<OperandName, 66> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
@@ -29,6 +29,9 @@ inline constexpr std::array<OperandName, 63> operandNames = {{
     {VKATTN_SINKS, "--sinks", "sinks", true},
     {VKATTN_KEY_LENGTHS, "--kv-lengths", "kvLengths", true},
     {VKATTN_PAGE_TABLE, "--page-table", "pageTable"},
+    {VKATTN_PAGE_INDPTR, "--page-indptr", "pageIndptr"},
+    {VKATTN_PAGE_INDICES, "--page-indices", "pageIndices"},
+    {VKATTN_LAST_PAGE_LENGTHS, "--last-page-lengths", "lastPageLengths"},
     {VKATTN_CU_SEQ_Q, "--cu-seqlens-q", "cuSeqlensQ"},
     {VKATTN_CU_SEQ_K, "--cu-seqlens-k", "cuSeqlensK"},
     {VKATTN_DOC_IDS_Q, "--doc-ids-q", "docIdsQ"},

@@ -78,6 +78,38 @@ TEST_F(PagesRun, hideWhatIsNotThere) {
     check(options);
 }
 
+// FlashInfer's three arrays, of entries that do not have as many pages as others.
+TEST_F(PagesRun, readPagesInCsr) {
+    givenPools(false);
+    const size_t keys = tablePages * pageTokens;
+    const std::vector<double> lengths = {12, 20};
+    writeNpy(file("indptr.npy"), Array{{3}, {0, 3, 7}}, {.descr = "<i4"});
+    writeNpy(file("indices.npy"), Array{{7}, {pages[0], pages[1], pages[2], pages[4], pages[5], pages[6], pages[7]}}, {.descr = "<i8"});
+    writeNpy(file("last.npy"), Array{{2}, {2, 5}}, {.descr = "<i4"});
+    Array mask{{batch, 1, 1, keys}, {}};
+    for (size_t b = 0; b < batch; b++)
+        for (size_t j = 0; j < keys; j++) mask.values.push_back(static_cast<double>(j) < lengths[b] ? 1 : 0);
+    reference.mask = mask;
+    wantsWeights = false;
+    const Arguments options = {"--page-indptr", "indptr.npy", "--page-indices", "indices.npy", "--last-page-lengths", "last.npy"};
+    check(options);
+    if (hasTestedDevice()) {
+        where = {"--device", "0", "--no-fallback"};
+        check(options);
+    }
+    const auto refused = [&](const Arguments &more, const std::string &text) {
+        const Outcome outcome = tool(command(more));
+        EXPECT_EQ(outcome.status, 2) << text;
+        EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+    };
+    refused({"--page-indptr", "indptr.npy"}, "pages in CSR take three files");
+    Arguments both = options;
+    both.insert(both.end(), {"--kv-lengths", "last.npy"});
+    refused(both, "both say how many keys a batch entry has");
+    writeNpy(file("indptr.npy"), Array{{2}, {0, 3}}, {.descr = "<i4"});
+    refused(options, "shape (3,)");
+}
+
 TEST_F(PagesRun, saysWhatIsWrong) {
     givenPools(false);
     const auto refused = [&](const Arguments &options, const std::string &text) {

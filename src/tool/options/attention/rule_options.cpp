@@ -131,6 +131,9 @@ void addPages(CLI::App &app, RunArguments &run) {
     addFile(app, run, VKATTN_PAGE_TABLE,
             "int32 or int64 [batch, pages]: keys and values are pools of pages, and these are each batch entry's. Where an entry is negative "
             "or no page of the pool, its keys are hidden; --kv-lengths says how many keys there are");
+    addFile(app, run, VKATTN_PAGE_INDPTR, "In its place, FlashInfer's CSR: int32 or int64 [batch + 1], batch entry b has the pages from entry b up to entry b + 1");
+    addFile(app, run, VKATTN_PAGE_INDICES, "int32 or int64: the pages, one entry's after the other's");
+    addFile(app, run, VKATTN_LAST_PAGE_LENGTHS, "int32 or int64 [batch]: how many tokens each entry's last page holds");
     constexpr std::array<const char *, 2> names = {"nhd", "hnd"};
     addValue(app, "--page-layout", "nhd|hnd", "Of the pools: [page, token, head, dim] (default) or [page, head, token, dim]",
              [&run, names](const std::string &text) { run.headsFirst = parseWord("--page-layout", text, names) == 1; });
@@ -186,7 +189,7 @@ void checkGlobalProjections(const CLI::App &app) {
                                               "--v-global");
     if (!given("--global-tokens"))
         throw Failure("--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
-    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset", "--page-table"})
+    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset", "--page-table", "--page-indptr"})
         if (given(other))
             throw Failure(std::string("--q-global and ") + other + " are both given: the rows of global tokens are computed apart, without " + other +
                           ". Leave one of them out");
@@ -207,7 +210,12 @@ void checkRules(const CLI::App &app, const RunArguments &run) {
     needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
     apart("--align", "--query-offset", "both say where a query stands among the keys");
     apart("--align", "--key-offset", "both say where a query stands among the keys");
-    needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
+    for (const char *part : {"--page-indptr", "--page-indices", "--last-page-lengths"})
+        for (const char *other : {"--page-indptr", "--page-indices", "--last-page-lengths"})
+            needs(part, other, "pages in CSR take three files, so add it, or leave them out");
+    apart("--page-table", "--page-indptr", "both say which pages a batch entry has");
+    apart("--kv-lengths", "--page-indptr", "both say how many keys a batch entry has");
+    if (!given("--page-indptr")) needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
     needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
     needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
     needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");
