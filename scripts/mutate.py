@@ -118,6 +118,8 @@ MUTATIONS = [
     ("pages-of-the-first-entry", "setup/rules.comp", "table[at + sequenceFirstPage] = n * tablePages;", "table[at + sequenceFirstPage] = 0u;", "device PagesOnDevice.*"),
     ("pages-csr-ends-with-whole-pages", "setup/rules.comp", "(pages - 1u) * given[3] + uint(last)", "pages * given[3]", "device PagesOnDevice.*"),
     ("pages-csr-past-its-indices", "setup/rules.comp", "min(first[firstBase + n + 1u], indices)", "first[firstBase + n + 1u]", "device PagesOnDevice.*"),
+    ("pages-absent-ones-unseen", "attention/reach.glsl", "if (hasPages && rule.anyAbsent) wholeEnd = wholeBegin;", "", "device PagesOnDevice.*"),
+    ("pages-absent-behind-the-keys", "setup/rules.comp", "given[3u + rulePageTokens - rulePages] < keys", "given[3u + rulePageTokens - rulePages] >= keys", "device PagesOnDevice.*"),
     ("pages-absent-ones-shown", "attention/pair.glsl", "if (hasPages) seen = seen && pageOf(min(key, keyLast)) < rule.poolPages;", "", "device PagesOnDevice.*"),
     ("pages-tokens-of-the-sequence", "attention/key_value.glsl", "uint(held - place * rule.pageTokens) * byToken", "uint(held) * byToken", "device PagesOnDevice.*"),
     ("rules-offset-of-keys-added", "setup/rules.comp", "clampedOffset(query) - clampedOffset(key)", "clampedOffset(query) + clampedOffset(key)", RULES),

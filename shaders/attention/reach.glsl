@@ -30,7 +30,12 @@ struct Reach {
 };
 // Of the rows [first, last], among the keys [from, to).
 Reach reachOf(uint first, uint last, int from, int to) {
-    return Reach(max(keyBegin(first), from), min(keyEnd(last), to), max(keyBegin(last), from), min(keyEnd(first), to));
+    const int wholeBegin = max(keyBegin(last), from);
+    int wholeEnd = min(keyEnd(first), to);
+#ifdef VKATTN_LENGTHS_BOUND
+    if (hasPages && rule.anyAbsent) wholeEnd = wholeBegin;
+#endif
+    return Reach(max(keyBegin(first), from), min(keyEnd(last), to), wholeBegin, wholeEnd);
 }
 
 // The other way round: which rows see keys. Keys are those of the batch entry, rows the `rowCount`

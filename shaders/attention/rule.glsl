@@ -17,6 +17,7 @@ struct RuleFacts {
     uint gridKind;
     int patchRows, patchColumns; // of a tile; 0: it has neighbouring queries
     uint pagesAt, poolPages;     // the entry's first page, in lengths[]
+    bool anyAbsent;              // of all pages
     int pageTokens;
     float perPageToken;
 };
@@ -64,6 +65,7 @@ void beginRules(uint header, uint entry, uint firstPage) {
     if (hasPages) {
         rule.pagesAt = header + ruleWord(rulePages) + firstPage;
         rule.poolPages = ruleWord(rulePoolPages);
+        rule.anyAbsent = ruleWord(rulePagesAbsent) != 0u;
         rule.pageTokens = int(ruleWord(rulePageTokens));
         rule.perPageToken = 1.0 / float(rule.pageTokens);
     }

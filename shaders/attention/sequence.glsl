@@ -21,7 +21,8 @@ Sequence sequenceOf(uint batchInChunk) {
         if ((flags & flagOffsets) != 0u) s.shift = int(lengths[at + sequenceShift]);
         if (hasPrefix) s.prefix = lengths[at + sequencePrefix];
         if ((pairTerms & (termsOfRules | termsOfHooks | termPages)) != 0u) beginRules(at - lengths[at + sequenceHeader], lengths[at + sequenceEntry], s.keyStart);
-        if (hasPages) s.keyStart = 0u;
+        // Of pages the place of the first one.
+        if ((flags & flagRagged) == 0u) s.keyStart = 0u;
     } else if ((flags & flagKeyLengths) != 0u) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }

@@ -10,7 +10,7 @@
 // Included after reach.glsl.
 const bool hasSkips = (pairTerms & termsOfRules) != 0u;
 // Rules alone hide, and those so that all rows of a tile may see all keys of a stretch: no pair of it is tested.
-const uint wholesTerms = pairTerms & (termsThatHide | termDilated | termDropout);
+const uint wholesTerms = pairTerms & (termsThatHide | termDilated | termDropout | termPages);
 const bool localAlone = wholesTerms == termLocal, blocksAlone = wholesTerms == termBlocks;
 const bool mayShowWholes = localAlone || blocksAlone;
 

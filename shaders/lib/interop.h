@@ -56,13 +56,13 @@ VKATTN_CONST termVisibleHook = 16384u;
 VKATTN_CONST termProbabilityHook = 32768u;
 // Weights are what the program makes of scores, and no shares of a sum.
 VKATTN_CONST termRowHook = 65536u;
-// Keys and values lie in pages, some of which may be absent (attention/key_value.glsl).
+// Keys and values lie in pages (attention/key_value.glsl), some of which may be absent. Where any is no step is free of
+// tests, which is a matter of reach: the term is none of termsThatHide.
 VKATTN_CONST termPages = 131072u;
 VKATTN_CONST termsOfHooks = termScoreHook | termVisibleHook | termProbabilityHook | termRowHook;
 VKATTN_CONST termsOfRules = termLocal | termDilated | termGrid | termPlanes | termBlocks;
 VKATTN_CONST termsOfReach = termGrid | termPrefix;
-VKATTN_CONST termsThatHide =
-    termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks | termVisibleHook | termPages;
+VKATTN_CONST termsThatHide = termBias | termMask | termBitMask | termDocuments | termLocal | termGrid | termBlocks | termVisibleHook;
 // Of these, what may leave nothing of a step that rules visit.
 VKATTN_CONST termsThatEmptySteps = termBias | termMask | termBitMask | termDocuments | termVisibleHook | termPages;
 VKATTN_CONST termsThatOnlyHide =

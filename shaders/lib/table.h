@@ -44,6 +44,7 @@ VKATTN_CONST rulePages = 25u;      // place: the page table, or the indices of C
 VKATTN_CONST rulePageTokens = 26u;
 VKATTN_CONST rulePoolPages = 27u;  // what is not less is an absent page
 VKATTN_CONST rulePageWords = 3u;   // these
+VKATTN_CONST rulePagesAbsent = 28u; // not 0: some page that an entry's keys lie in is absent
 // Of a program (attention/program.glsl): its words, then the places and the lengths of its buffers.
 VKATTN_CONST ruleProgram = 32u;
 VKATTN_CONST programWordCount = 16u;
@@ -96,7 +97,8 @@ VKATTN_PUSH(RulesPush) {
     uint flags, queryTokens, keyTokens;
     // The header, or what it has of a program. Of a copy: the place, the least and the largest
     // number. Of a summary: its place, and words of an entry, of the summary and of the bits. Of offsets: what
-    // is added to those of queries and of keys. Of pages as of a copy, and the words of the header.
+    // is added to those of queries and of keys. Of pages as of a copy, the words of the header, and the pages of an
+    // entry of a table, of CSR 0.
     // Of runs: the pages of a row of a table; of CSR 0, then the number of indices, the most pages and the page tokens.
     uint given[ruleWordsGiven];
 };

@@ -13,7 +13,19 @@ void main() {
     const uint n = gl_GlobalInvocationID.x;
     if (what == ruleStepCopy || what == ruleStepPages) {
         const uint lanes = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-        for (uint item = n; item < count; item += lanes) table[given[0] + item] = clamp(first[firstBase + item], given[1], given[2]);
+        const uint tablePages = given[3u + rulePageWords];
+        for (uint item = n; item < count; item += lanes) {
+            const uint number = clamp(first[firstBase + item], given[1], given[2]);
+            table[given[0] + item] = number;
+            if (what != ruleStepPages || number < given[3u + rulePoolPages - rulePages]) continue;
+            // A row of a table goes on behind the keys that the entry has.
+            bool counts = tablePages == 0u;
+            if (!counts) {
+                const uint entry = item / tablePages, keys = table[ruleHeaderWords + entry * sequenceWords + sequenceKeys];
+                counts = (item - entry * tablePages) * given[3u + rulePageTokens - rulePages] < keys;
+            }
+            if (counts) atomicOr(table[rulePagesAbsent], 1u);
+        }
         if (what == ruleStepPages && n == 0u)
             [[unroll]] for (uint word = 0u; word < rulePageWords; ++word) table[rulePages + word] = given[3u + word];
         return;
@@ -54,8 +66,10 @@ void main() {
         table[given[0] + n] = bits;
         return;
     }
-    if (n == 0u)
+    if (n == 0u) {
         [[unroll]] for (uint word = 0u; word < ruleWordsGiven; ++word) table[word] = given[word];
+        table[rulePagesAbsent] = 0u;
+    }
     if (n >= count) return;
     const uint at = ruleHeaderWords + n * sequenceWords;
     if ((flags & ruleRagged) == 0u) {

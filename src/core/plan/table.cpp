@@ -178,6 +178,7 @@ void makePages(const Problem &p, const TableLayout &at, uint32_t mostGroups, Dis
     header(rulePages) = static_cast<uint32_t>(at.pages);
     header(rulePageTokens) = p.pageTokens;
     header(rulePoolPages) = p.poolPages();
+    header(rulePages + rulePageWords) = p.pageIndices ? 0 : p.tablePages;
     bindArrays(p, role, VKATTN_ROLE_LIMIT, offsetof(RulesPush, firstBase), offsetof(RulesPush, secondBase), d);
     finishRules(push, d);
     d.groups[0] = std::min(d.groups[0], mostGroups);
