@@ -122,7 +122,13 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
         EXPECT_LE(merged.parts * (2ull + (p.valueDim + 2 * plan.flash.combineLanes - 1) / (2 * plan.flash.combineLanes)), 65000u);
     } else {
         ASSERT_GE(uint64_t{d.groups[0]} * tile.rows(), uint64_t{queries} * packed);
-        ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
+        if (const uint32_t across = plan.flash.patchColumns, down = plan.flash.patchRows; across) { // those at the border have fewer rows
+            const uint32_t columns = p.rules.grid.extent[2], rows = std::min(p.rules.grid.extent[1], queries / columns);
+            const uint32_t planes = queries / (rows * columns);
+            ASSERT_EQ(d.groups[0], planes * ((rows + down - 1) / down) * ((columns + across - 1) / across));
+        } else {
+            ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
+        }
         EXPECT_EQ(push.keyFirst % tile.keyTile(), 0u);
         EXPECT_EQ(plan.flash.splitKeys % tile.keyTile(), 0u);
         EXPECT_LE(plan.flash.splitKeys / tile.step(), 65000u) << "loop iterations of flash/lanes.comp";
