@@ -53,6 +53,7 @@ void forRows(const GradientCase &g, const VisitRow &visit) {
 // Hooks that hide pairs alone: those of scores and probabilities have slopes and factors of their own in sums over pairs.
 Case withPlainScores(Case c) {
     if (c.hooks != Hooks::none) c.hooks = Hooks::visible;
+    c.hostileOffsets = false; // slopes times 2^28 leave scores no digits
     return c;
 }
 
