@@ -580,7 +580,8 @@ void describe(CaseData &in, SequenceLength total) {
         p.tablePages = (total.keys + c.pageTokens - 1) / c.pageTokens;
         total.keys = p.tablePages * c.pageTokens;
         held = batch * p.tablePages + 2, tokens = c.pageTokens; // and two that nobody has
-        if (c.csrPages) p.pageIndices = std::max(c.batch * p.tablePages, 1u);
+        // Fewer than all entries may have together: hostile places lead past them.
+        if (c.csrPages) p.pageIndices = std::max(c.batch * p.tablePages * 2 / 3, 1u);
         present(!c.csrPages, VKATTN_PAGE_TABLE);
     }
     p.k = makeLayout(c.k, {held, c.kvHeads, tokens, c.headDim}, c.kStyle);
@@ -680,7 +681,8 @@ void drawRules(CaseData &in, Random &random) {
     if (p.pageIndices) {
         in.pageIndptr.push_back(0);
         for (uint32_t b = 0; b < c.batch; ++b) {
-            in.pageIndptr.push_back(in.pageIndptr.back() + between(random, 0, p.tablePages));
+            const uint32_t end = in.pageIndptr.back() + between(random, 0, p.tablePages);
+            in.pageIndptr.push_back(c.hostilePages ? end : std::min(end, p.pageIndices));
             in.lastPageLengths.push_back(between(random, 1, c.pageTokens));
             if (c.hostilePages && random() % 3 == 0) in.lastPageLengths.back() = random() % 2 ? 0x80000000u : c.pageTokens + between(random, 1, 99);
         }
