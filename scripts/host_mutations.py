@@ -30,7 +30,6 @@ MUTATIONS = [
      "tests Pages.*"),
     ("pages-bound-as-batch-entries", "src/core/plan/operands.hpp", "isOutput(role), p.keysLieAnywhere(), c, tokens", "isOutput(role), p.ragged(), c, tokens",
      "device PagesOnDevice.*"),
-    ("pages-of-a-chunk-of-keys", "src/core/plan/operands.hpp", "    if (p.paged()) tokens.first = 0; // of a page\n", "", "device PagesOnDevice.*"),
     ("cpu-pages-beyond-a-tile", "src/cpu/key_values-inl.hpp", "if (end <= pages.endOfPage(begin) && !pages.isAbsent(begin))", "if (!pages.isAbsent(begin))",
      "tests Pages.*"),
     ("cpu-pages-never-absent", "src/cpu/forward/run.cpp", "Pages{given, operands, s.batch}.anyAbsent(s.keys)", "Pages{given, operands, 0}.anyAbsent(s.keys)",

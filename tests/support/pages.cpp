@@ -63,7 +63,9 @@ ContiguousProblem::ContiguousProblem(const conform::CaseData &data) : problem(da
 conform::Case drawPages(conform::Random &random, bool hostile) {
     conform::Case c = conform::randomCase(random, 4);
     c.ragged = c.sharedHeads = c.valuesInKeys = false, c.scores.reset();
-    c.pageTokens = conform::between(random, 1, 20), c.hostilePages = hostile;
+    // Of few pages some entries have all.
+    c.pageTokens = random() % 2 ? conform::between(random, 1, 20) : conform::between(random, 20, 70);
+    c.hostilePages = hostile;
     c.csrPages = random() % 2;
     if (c.csrPages) c.lengths = c.hostileLengths = false;
     if (!hostile) return c;
