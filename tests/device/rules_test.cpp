@@ -64,7 +64,7 @@ TEST(RulesTest, deterministicBitsDoNotDependOnSkipping) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("deterministic rules");
-    const Draws draws{6, 36};
+    const Draws draws{6, 24};
     const uint32_t first = static_cast<uint32_t>(random() % 18);
     uint32_t compared = 0;
     for (int number = 0; draws.take(number); ++number) {

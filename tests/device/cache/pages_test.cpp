@@ -48,18 +48,18 @@ void compareDrawn(Runtime &runtime, const char *name, const Draws &draws, bool h
 TEST(PagesOnDevice, haveTheBitsOfKeysOneAfterTheOther) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    compareDrawn(*runtime, "pages", {6, 60}, false);
+    compareDrawn(*runtime, "pages", {6, 20}, false);
 }
 
 TEST(PagesOnDevice, hideTheKeysOfAbsentPages) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    compareDrawn(*runtime, "absent pages", {6, 60}, true);
+    compareDrawn(*runtime, "absent pages", {6, 20}, true);
 }
 
 // Chunks of keys, of heads and of batch entries look up the whole table.
 TEST(PagesOnDevice, areFoundFromEveryChunk) {
     Runtime *runtime = runtimeFor(Limits::tight);
     ASSERT_TRUE(runtime);
-    compareDrawn(*runtime, "pages under tight limits", {4, 40}, false);
+    compareDrawn(*runtime, "pages under tight limits", {4, 14}, false);
 }
