@@ -25,6 +25,12 @@ class PagesRun : public RunTest {
     }
     void writeTable(const std::string &descr = "<i4") { writeNpy(file("t.npy"), Array{{batch, tablePages}, pages}, {.descr = descr}); }
 
+    void refused(const Arguments &options, const std::string &text) const {
+        const Outcome outcome = tool(command(options));
+        EXPECT_EQ(outcome.status, 2) << text;
+        EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+    }
+
   private:
     void writePool(const std::string &name, const Array &from, bool headsFirst, const NpyOptions &npy) {
         const size_t first = headsFirst ? kvHeads : pageTokens, second = headsFirst ? pageTokens : kvHeads;
@@ -97,11 +103,6 @@ TEST_F(PagesRun, readPagesInCsr) {
         where = {"--device", "0", "--no-fallback"};
         check(options);
     }
-    const auto refused = [&](const Arguments &more, const std::string &text) {
-        const Outcome outcome = tool(command(more));
-        EXPECT_EQ(outcome.status, 2) << text;
-        EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
-    };
     refused({"--page-indptr", "indptr.npy"}, "pages in CSR take three files");
     Arguments both = options;
     both.insert(both.end(), {"--kv-lengths", "last.npy"});
@@ -112,11 +113,6 @@ TEST_F(PagesRun, readPagesInCsr) {
 
 TEST_F(PagesRun, saysWhatIsWrong) {
     givenPools(false);
-    const auto refused = [&](const Arguments &options, const std::string &text) {
-        const Outcome outcome = tool(command(options));
-        EXPECT_EQ(outcome.status, 2) << text;
-        EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
-    };
     refused({"--page-layout", "hnd"}, "add --page-table");
     refused({"--page-table", "t.npy", "--page-layout", "hdn"}, "--page-layout takes nhd or hnd");
     writeNpy(file("t.npy"), Array{{3, 2}, std::vector<double>(6)}, {.descr = "<i4"});

@@ -35,7 +35,7 @@ void addRuleOptions(CLI::App &app, RunArguments &run);
 // --program, --program-buffer and --program-words, where the tool was built with libshaderc.
 void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
-// --page-table and --page-layout.
+// --page-table, pages in CSR, and --page-layout.
 void addPages(CLI::App &app, RunArguments &run);
 // --query-offset and --key-offset.
 void addOffsets(CLI::App &app, RunArguments &run);
