@@ -11,7 +11,7 @@ namespace {
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-std::string describe(const Span &s, uint32_t b, uint32_t h, uint32_t i, uint32_t key, const char *does) {
+std::string describe(uint32_t b, uint32_t h, uint32_t i, uint32_t key, const char *does) {
     return "query " + std::to_string(i) + " of head " + std::to_string(h) + ", batch entry " + std::to_string(b) + " " + does + " key " +
            std::to_string(key);
 }
@@ -39,12 +39,12 @@ bool comparePoisoned(Finder &find, CaseData &in, const Outputs &clean, CaseData:
             const uint32_t row = s.firstQuery + i;
             if (!sees) {
                 if (!find.require(sameRow(in.out, clean.out, s.batch, h, row) && (!c.lse || sameRow(in.lse, clean.lse, s.batch, h, row)),
-                                  what + describe(s, b, h, i, t, "changes with hidden")))
+                                  what + describe(b, h, i, t, "changes with hidden")))
                     return false;
                 continue;
             }
             for (uint32_t d = 0; promised && d < c.valueDim; ++d)
-                if (!find.require(!std::isfinite(in.out.get(s.batch, h, row, d)), what + describe(s, b, h, i, t, "does not show visible")))
+                if (!find.require(!std::isfinite(in.out.get(s.batch, h, row, d)), what + describe(b, h, i, t, "does not show visible")))
                     return false;
         }
     }
