@@ -123,9 +123,9 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     } else {
         ASSERT_GE(uint64_t{d.groups[0]} * tile.rows(), uint64_t{queries} * packed);
         if (const uint32_t across = plan.flash.patchColumns, down = plan.flash.patchRows; across) { // those at the border have fewer rows
-            const uint32_t columns = p.rules.grid.extent[2], rows = std::min(p.rules.grid.extent[1], queries / columns);
-            const uint32_t planes = queries / (rows * columns);
-            ASSERT_EQ(d.groups[0], planes * ((rows + down - 1) / down) * ((columns + across - 1) / across));
+            const uint32_t columns = p.rules.grid.extent[2], gridRows = std::min(p.rules.grid.extent[1], queries / columns);
+            const uint32_t planes = queries / (gridRows * columns);
+            ASSERT_EQ(d.groups[0], planes * ((gridRows + down - 1) / down) * ((columns + across - 1) / across));
         } else {
             ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
         }
