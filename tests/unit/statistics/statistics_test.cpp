@@ -312,7 +312,8 @@ TEST(VerifyStatistics, seesOneWrongElement) {
         // The bound is what the verifier says of an error that is surely wrong, on the same side: no weight is above 1,
         // and bounds of what is near 1 are narrower there.
         const bool above = n % 4 < 2;
-        t.set(e.at[0], e.at[1], e.at[2], e.at[3], above ? right + 100 : right - 100);
+        const float away = 100 + 0.1f * std::abs(right); // distances may be of any size
+        t.set(e.at[0], e.at[1], e.at[2], e.at[3], above ? right + away : right - away);
         const vkattn_verify_report far = verified(drawn);
         EXPECT_FALSE(far.passed) << drawn.text();
         EXPECT_EQ(far.worstRole, e.role) << drawn.text();
