@@ -61,7 +61,8 @@ void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed
 }
 
 const char *nameOf(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 ? "f32" : dtype == VKATTN_F16 ? "f16" : "bf16";
+    constexpr const char *names[] = {"f32", "f16", "bf16", "bool8", "bits32", "fp8e4m3", "fp8e5m2", "q8_0", "q4_0", "int8"};
+    return names[dtype];
 }
 
 bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report, std::string &why) {
@@ -78,6 +79,22 @@ bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t thre
     return report.passed;
 }
 
+namespace {
+
+// Of small types: rows of the same numbers.
+void fillRows(std::byte *data, size_t bytes, const vkattn_layout &layout, uint64_t seed) {
+    if (layout.dtype < VKATTN_FP8_E4M3) return fillOperand(data, bytes, layout.dtype, seed);
+    const size_t rows = size_t{layout.extent[0]} * layout.extent[1] * layout.extent[2], rowBytes = bytes / rows;
+    std::vector<float> row(layout.extent[3]);
+    for (size_t n = 0; n < rows; ++n) {
+        for (float &x : row) x = uniform(nextRandom(seed));
+        vkattn_diagnostic why{};
+        if (vkattnConvert(VKATTN_F32, row.data(), layout.dtype, data + n * rowBytes, row.size(), &why) != VKATTN_OK) throw Failure(why.message);
+    }
+}
+
+} // namespace
+
 Operands::Operands(const Shape &shape, uint64_t seed) {
     const vkattn_problem problem = shape.problem(VKATTN_KERNEL_AUTO);
     uint64_t wanted = shape.bytes();
@@ -91,7 +108,7 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
         if (role == VKATTN_V && shape.valuesInKeys) continue;
         std::byte *data = add(role, problem);
         if (role != VKATTN_OUT)
-            fillOperand(data, list_.back().bytes, role == VKATTN_Q ? problem.q.dtype : problem.k.dtype, seed + role * 0x1000u);
+            fillRows(data, list_.back().bytes, role == VKATTN_Q ? problem.q : problem.k, seed + role * 0x1000u);
     }
     if (shape.pageTokens) { // a stride that shares no factor with their number visits all
         std::byte *data = add(VKATTN_PAGE_TABLE, problem);

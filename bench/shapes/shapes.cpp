@@ -11,6 +11,8 @@ namespace {
 constexpr ElementTypes types[] = {
     {"f32", VKATTN_F32, VKATTN_F32},   {"f16", VKATTN_F16, VKATTN_F16},     {"bf16", VKATTN_BF16, VKATTN_BF16},
     {"f16kv", VKATTN_F32, VKATTN_F16}, {"bf16kv", VKATTN_F32, VKATTN_BF16},
+    {"q8kv", VKATTN_F32, VKATTN_Q8_0}, {"q4kv", VKATTN_F32, VKATTN_Q4_0},   {"int8kv", VKATTN_F32, VKATTN_INT8},
+    {"fp8e4m3kv", VKATTN_F32, VKATTN_FP8_E4M3}, {"fp8e5m2kv", VKATTN_F32, VKATTN_FP8_E5M2},
 };
 constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3], *bf16kv = &types[4];
 
@@ -166,18 +168,12 @@ double Shape::flops() const {
     return 2.0 * (headDim + valueDim()) * visiblePairs();
 }
 
-namespace {
-uint64_t elementBytes(vkattn_dtype type) {
-    return type == VKATTN_F32 ? 4 : 2;
-}
-} // namespace
-
 uint64_t Shape::keyValueBytes() const {
-    return (valuesInKeys ? uint64_t{1} : 2) * batch * kvHeads * keys * headDim * elementBytes(types->keys);
+    return (valuesInKeys ? uint64_t{1} : 2) * batch * kvHeads * keys * static_cast<uint64_t>(rowBytes(types->keys, headDim));
 }
 
 uint64_t Shape::bytes() const {
-    return keyValueBytes() + uint64_t{batch} * heads * queries * (headDim + valueDim()) * elementBytes(types->queries);
+    return keyValueBytes() + uint64_t{batch} * heads * queries * static_cast<uint64_t>(rowBytes(types->queries, headDim + valueDim()));
 }
 
 std::vector<std::string> groupNames() {

@@ -94,12 +94,17 @@ VKATTN_API vkattn_result vkattnCpuVisible(const vkattn_problem *problem, const v
                                           uint32_t batch, uint32_t head, uint32_t query, unsigned char *visible, uint32_t keyCount,
                                           vkattn_diagnostic *why);
 
-/* Converts `count` numbers between VKATTN_F32 on one side and VKATTN_F16 or VKATTN_BF16 on the
- * other. The arrays need no alignment. Widening is exact, the payload of a NaN included.
+/* Converts `count` numbers between VKATTN_F32 on one side and VKATTN_F16, VKATTN_BF16 or a small type
+ * on the other: of VKATTN_Q8_0 and VKATTN_Q4_0 into as many blocks as it takes, of which the last is
+ * filled up with zeros; of VKATTN_INT8 one row and its scale. The arrays need no alignment. Widening is exact, the payload of a NaN included.
  * Narrowing rounds to the nearest, ties to even, as every kernel stores its outputs: denormals
  * are kept, values that are too large become infinity, and a NaN stays a NaN of the same sign,
- * quiet.
- * Errors: INVALID_ARGUMENT (other dtypes; a NULL with a count; arrays that overlap). A call that
+ * quiet. Numbers that are too large for an 8-bit float become its largest one, and infinity stays
+ * infinity or, where the type has none, becomes a NaN. A scale is the largest magnitude of its
+ * elements over 127 (VKATTN_Q4_0: the element of that magnitude over -8), codes are quotients by the
+ * scale before it is rounded, to nearest even; where an element is not finite the scale is NaN.
+ * Errors: INVALID_ARGUMENT (other dtypes; a NULL with a count; arrays that overlap),
+ * OUT_OF_HOST_MEMORY (a row of VKATTN_INT8). A call that
  * fails writes nothing. */
 VKATTN_API vkattn_result vkattnConvert(vkattn_dtype fromType, const void *from, vkattn_dtype toType, void *to, uint64_t count,
                                        vkattn_diagnostic *why);

@@ -5,7 +5,7 @@
  *     norm         Y = layer norm or RMS norm of X + residual
  *     norm gradient  dX, dGamma and dBeta of a norm, from dY
  *     rotary       Y = X with pairs of dims rotated by the token's position
- *     append       Y[start + t] = X[t]: new keys and values into a cache
+ *     append       Y[start + t] = X[t]: new keys and values into a cache, which may have a small type
  *     merge        Y = attention over all keys, from attention over disjoint parts of them
  *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device

@@ -130,6 +130,16 @@ typedef enum vkattn_dtype {
     VKATTN_BOOL8 = 3, /* one byte: 0 is false, anything else is true; masks only */
     /* a word. Bit masks: 32 keys, the first in its lowest bit; 1: visible. Advance: a u32 */
     VKATTN_BITS32 = 4,
+    /* K and V of attention, and caches that are appended to. 8-bit floats (OCP): a sign, exponent bits and mantissa bits */
+    VKATTN_FP8_E4M3 = 5, /* no infinity ("e4m3fn"); largest 448 */
+    VKATTN_FP8_E5M2 = 6, /* the upper half of a binary16; largest 57344 */
+    /* ggml's blocks of 32 neighbouring dims: a binary16 scale and the codes. Rows are padded to whole
+     * blocks: offset and strides of other dimensions are multiples of 32 elements, that of the dims is 1. */
+    VKATTN_Q8_0 = 7, /* 34 bytes: the scale, 32 signed bytes; scale * code */
+    VKATTN_Q4_0 = 8, /* 18 bytes: the scale, 16 bytes, whose lower halves are dims 0 to 15; scale * (code - 8) */
+    /* Rows of signed bytes, an f32 scale before each row; scale * code. Elements are bytes: dim d lies 4 + d bytes
+     * after the row's beginning. Offset and strides of other dimensions are multiples of 4, that of the dims is 1. */
+    VKATTN_INT8 = 9,
     VKATTN_DTYPE_MAX = 0x7fffffff
 } vkattn_dtype;
 

@@ -63,17 +63,31 @@ template <class T> inline constexpr bool std::ranges::enable_borrowed_range<vkat
 
 namespace vkattn {
 
+// Returns the elements from one row of a densely packed tensor to the next: of small types, rows are whole
+// blocks, or have their scale before them.
+[[nodiscard]] constexpr int64_t rowElements(vkattn_dtype dtype, uint32_t dim) {
+    if (dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0) return (int64_t{dim} + 31) / 32 * 32;
+    return dtype == VKATTN_INT8 ? (int64_t{dim} + 7) / 4 * 4 : int64_t{dim};
+}
+// Returns the bytes of such a row.
+[[nodiscard]] constexpr int64_t rowBytes(vkattn_dtype dtype, uint32_t dim) {
+    const int64_t elements = rowElements(dtype, dim);
+    if (dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0) return elements / 32 * (dtype == VKATTN_Q8_0 ? 34 : 18);
+    if (dtype == VKATTN_F32 || dtype == VKATTN_BITS32) return 4 * elements;
+    return dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 * elements : elements;
+}
+
 // Returns the layout of a tensor [batch, head, token, dim], densely packed with dim innermost
 // (BHSD).
 [[nodiscard]] constexpr vkattn_layout packed(vkattn_dtype dtype, uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dim) {
-    const int64_t token = dim, head = token * tokens, batchStride = head * heads;
+    const int64_t token = rowElements(dtype, dim), head = token * tokens, batchStride = head * heads;
     return {dtype, {batch, heads, tokens, dim}, {batchStride, head, token, 1}, 0};
 }
 
 // Returns the layout of the same tensor stored as [batch, token, head, dim] (BSHD), the order in
 // which projections write it.
 [[nodiscard]] constexpr vkattn_layout packedTokenMajor(vkattn_dtype dtype, uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dim) {
-    const int64_t head = dim, token = head * heads, batchStride = token * tokens;
+    const int64_t head = rowElements(dtype, dim), token = head * heads, batchStride = token * tokens;
     return {dtype, {batch, heads, tokens, dim}, {batchStride, head, token, 1}, 0};
 }
 

@@ -5,6 +5,7 @@
 // Included after operands.glsl and sequence.glsl. Dims: `exactDims` tells that no dim past the end
 // is asked for; else such dims are 0 in K and V, because 0 * garbage could be NaN.
 #include "lib/element.glsl"
+#include "lib/small_types.glsl"
 
 layout(constant_id = constantKvFormat) const uint kvFormat = 0; // interop.h
 const uint kType = kvFormat & 15u, vType = kvFormat >> formatVType & 15u, dimOrder = kvFormat >> formatDimOrder & 3u;
@@ -34,7 +35,7 @@ void beginKeys(uint kvHead) { kAt = kBase + kvHead * kHead + (hasPages ? 0u : ba
 KeyValueRow keyRow(int key) { return KeyValueRow(keyAt(kAt, kBatch, kToken, key)); }
 float keyElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= headDim) return 0.0;
-    return LOAD_ELEMENT(k, kType, row.at + dim * kDim);
+    return IS_SMALL(kType) ? LOAD_SMALL(k, kType, row.at, dim, kDim) : LOAD_ELEMENT(k, kType, row.at + dim * kDim);
 }
 #endif
 
@@ -43,23 +44,25 @@ void beginValues(uint kvHead) { vAt = vBase + kvHead * vHead + (hasPages ? 0u : 
 KeyValueRow valueRow(int key) { return KeyValueRow(keyAt(vAt, vBatch, vToken, key)); }
 float valueElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= valueDim) return 0.0;
-    return LOAD_ELEMENT(v, vType, row.at + dim * vDim);
+    return IS_SMALL(vType) ? LOAD_SMALL(v, vType, row.at, dim, vDim) : LOAD_ELEMENT(v, vType, row.at + dim * vDim);
 }
 #endif
 
 // Two neighbours from an even dim on, where they fill a word.
-const bool keysInWords = kType != elementF32 && dimOrder == dimsInWords && exactDims;
-const bool valuesInWords = vType != elementF32 && dimOrder == dimsInWords && exactDims;
+const bool keysInWords = kType != elementF32 && kType < elementFp8E4M3 && dimOrder == dimsInWords && exactDims;
+const bool valuesInWords = vType != elementF32 && vType < elementFp8E4M3 && dimOrder == dimsInWords && exactDims;
 vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, word & 0xffffu), halfWidthToFloat(type, word >> 16)); }
 #define KEY_PAIR(row, dim) halfWidthPair(kType, k[((row).at + (dim)) >> 1])
 #define VALUE_PAIR(row, dim) halfWidthPair(vType, v[((row).at + (dim)) >> 1])
 
 // `count` neighbours from `dim` on into an array. Two 16-bit elements come with one load; where the
 // run may begin in the middle of a word, one word more is loaded, and never one that holds nothing
-// of the run.
+// of the run. Small types: lib/small_types.glsl.
 #define LOAD_RUN(out, words, type, row, dim, count, element)                                                                               \
     if ((type) == elementF32 || dimOrder == dimsApart || !exactDims || (count) < 4u) {                                                     \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_) out[e_] = element(row, (dim) + e_);                                              \
+    } else if (IS_SMALL(type)) {                                                                                                            \
+        LOAD_SMALL_RUN(out, words, type, (row).at, dim, count, dimOrder == dimsInWords && (type) != elementQ8 && (type) != elementQ4)                              \
     } else if (dimOrder == dimsInWords) {                                                                                                  \
         uint word_[((count) + 1u) / 2u];                                                                                                   \
         [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((row).at + (dim) >> 1) + e_];                            \

@@ -29,6 +29,12 @@ VKATTN_CONST minusInfinityBits = 0xff800000u;
 VKATTN_CONST elementF32 = 0u;
 VKATTN_CONST elementF16 = 1u;
 VKATTN_CONST elementBf16 = 2u;
+// Of K and V alone (lib/small_types.glsl); those with scales last.
+VKATTN_CONST elementFp8E4M3 = 5u;
+VKATTN_CONST elementFp8E5M2 = 6u;
+VKATTN_CONST elementQ8 = 7u;
+VKATTN_CONST elementQ4 = 8u;
+VKATTN_CONST elementInt8 = 9u;
 
 // The terms that change the score of a pair or hide the pair (attention/pair.glsl), in the order of
 // the formula.
@@ -87,7 +93,7 @@ VKATTN_CONST formatDimOrder = 8u;
 VKATTN_CONST formatValuesInKeys = 10u;
 VKATTN_CONST dimsApart = 0u;    // of K or V in memory, anyhow
 VKATTN_CONST dimsAdjacent = 1u; // each dim beside the one before it
-VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word
+VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word; never of blocks
 // elementTypes: 4 bits each, that of Q lowest.
 VKATTN_CONST typesOut = 4u;
 // staged/pairs.comp; the flash kernels find it in the environment (flagsBiasType)

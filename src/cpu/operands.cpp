@@ -28,13 +28,22 @@ NeededOperands neededOperands(const char *user, const Form &form, const Rules &a
 
 } // namespace
 
+namespace {
+
+// Small types are read byte by byte.
+uint32_t alignmentOf(vkattn_dtype dtype) {
+    return isSmallType(dtype) ? 1 : elementBytes(dtype);
+}
+
+} // namespace
+
 NeededOperands neededOperands(const Problem &problem) {
     static_assert(std::size(operandTable) <= NeededOperands::most);
     NeededOperands needed{"problem", {}};
     for (const OperandRule &rule : operandTable)
         if (problem.uses(rule.role))
             needed.list[needed.count++] = {rule.role, rule.name, problem.bytesNeeded(rule.role),
-                                           rule.dtypes ? elementBytes(problem.tensor(rule.role).dtype) : 4};
+                                           rule.dtypes ? alignmentOf(problem.tensor(rule.role).dtype) : 4};
     return needed;
 }
 

@@ -7,6 +7,7 @@
 #include "problem/statistics.hpp"
 #include "problem/visible_blocks.hpp"
 #include "util/half.hpp"
+#include "util/small_types.hpp"
 #include "vkattn/cpu.h"
 
 #include <bit>
@@ -64,6 +65,12 @@ template <class User>
 }
 
 [[nodiscard]] inline float loadElement(const unsigned char *data, vkattn_dtype dtype, uint64_t index) {
+    if (isSmallType(dtype)) {
+        const auto inBlock = static_cast<uint32_t>(index % blockElements);
+        if (dtype == VKATTN_Q8_0) return q8Element(data + index / blockElements * q8BlockBytes, inBlock);
+        if (dtype == VKATTN_Q4_0) return q4Element(data + index / blockElements * q4BlockBytes, inBlock);
+        return dtype == VKATTN_FP8_E4M3 ? e4m3ToFloat(data[index]) : e5m2ToFloat(data[index]);
+    }
     if (dtype == VKATTN_F16) {
         uint16_t half;
         std::memcpy(&half, data + 2 * index, 2);
@@ -79,6 +86,24 @@ template <class User>
     return value;
 }
 
+// Of any type that K and V may have.
+[[nodiscard]] inline float loadElement(const Tensor &t, const unsigned char *data, uint64_t b, uint64_t h, uint64_t token, uint32_t d) {
+    if (t.dtype == VKATTN_INT8) return int8Element(data + t.index(b, h, token, 0), d);
+    return loadElement(data, t.dtype, t.index(b, h, token, d));
+}
+
+// Stores `count` neighbours of a small type: whole blocks, or a row.
+inline void storeSmallRow(vkattn_dtype dtype, const float *from, uint64_t count, unsigned char *to) {
+    if (dtype == VKATTN_INT8) return storeInt8Row(from, static_cast<uint32_t>(count), to);
+    if (!isBlockType(dtype)) {
+        for (uint64_t n = 0; n < count; ++n) to[n] = dtype == VKATTN_FP8_E4M3 ? floatToE4m3(from[n]) : floatToE5m2(from[n]);
+        return;
+    }
+    const auto store = dtype == VKATTN_Q8_0 ? storeQ8Block : storeQ4Block;
+    for (uint64_t at = 0; at < count; at += blockElements, to += bytesOfBlock(dtype))
+        store(from + at, static_cast<uint32_t>(std::min<uint64_t>(count - at, blockElements)), to);
+}
+
 inline void storeElement(unsigned char *data, vkattn_dtype dtype, uint64_t index, float value) {
     if (dtype == VKATTN_F16) {
         const uint16_t half = floatToHalf(value);
@@ -86,6 +111,8 @@ inline void storeElement(unsigned char *data, vkattn_dtype dtype, uint64_t index
     } else if (dtype == VKATTN_BF16) {
         const uint16_t bits16 = floatToBfloat16(value);
         std::memcpy(data + 2 * index, &bits16, 2);
+    } else if (isSmallType(dtype)) { // 8-bit floats: others have scales
+        data[index] = dtype == VKATTN_FP8_E4M3 ? floatToE4m3(value) : floatToE5m2(value);
     } else {
         std::memcpy(data + 4 * index, &value, 4);
     }

@@ -141,6 +141,10 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     if (const auto r = makeProblem(g.forward, out.forward, why)) return r;
     if (out.forward.paged())
         return fail(why, invalid, "forward has a page table; gradients take keys and values that lie one after the other");
+    for (const vkattn_role role : {VKATTN_K, VKATTN_V})
+        if (const Tensor &t = out.forward.tensor(role); isSmallType(t.dtype))
+            return fail(why, invalid, "%s of forward is %s; gradients take VKATTN_F32, VKATTN_F16 or VKATTN_BF16", roleName(role),
+                        nameOfSmallType(t.dtype));
     if (const auto r = checkForward(out.forward, why)) return r;
     if (const ProgramUse &use = out.forward.program; use.sumless())
         return fail(why, invalid,

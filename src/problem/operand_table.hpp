@@ -46,10 +46,11 @@ struct OperandRule {
 };
 
 constexpr uint32_t floatTypes = 1u << VKATTN_F32 | 1u << VKATTN_F16 | 1u << VKATTN_BF16;
+constexpr uint32_t cacheTypes = floatTypes | 1u << VKATTN_FP8_E4M3 | 1u << VKATTN_FP8_E5M2 | 1u << VKATTN_Q8_0 | 1u << VKATTN_Q4_0 | 1u << VKATTN_INT8;
 inline constexpr OperandRule operandTable[] = {
     {VKATTN_Q, "q", Span::rows, false, floatTypes, &vkattn_problem::q, true},
-    {VKATTN_K, "k", Span::keys, false, floatTypes, &vkattn_problem::k, true},
-    {VKATTN_V, "v", Span::keys, false, floatTypes, &vkattn_problem::v, true},
+    {VKATTN_K, "k", Span::keys, false, cacheTypes, &vkattn_problem::k, true},
+    {VKATTN_V, "v", Span::keys, false, cacheTypes, &vkattn_problem::v, true},
     {VKATTN_OUT, "out", Span::rows, true, floatTypes, &vkattn_problem::out, true},
     {VKATTN_LSE, "lse", Span::rows, true, 1u << VKATTN_F32, &vkattn_problem::lse, false},
     {VKATTN_WEIGHTS, "weights", Span::wholePairs, true, floatTypes, &vkattn_problem::weights, false},

@@ -107,6 +107,8 @@ vkattn_result makeStatistics(const vkattn_attention_statistics *description, Sta
     if (const auto r = makeProblem(&scores, out.attention, why)) return r;
     if (out.attention.paged())
         return fail(why, invalid, "attention has a page table; statistics take keys that lie one after the other");
+    if (const Tensor &k = out.attention.tensor(VKATTN_K); isSmallType(k.dtype))
+        return fail(why, invalid, "k of attention is %s; statistics take keys of VKATTN_F32, VKATTN_F16 or VKATTN_BF16", nameOfSmallType(k.dtype));
     if (const ProgramUse &use = out.attention.program; use.sumless())
         return fail(why, invalid,
                     "the program %s of statistics.attention has vkattnRow, and statistics are of weights that are shares of a sum; take a "

@@ -11,8 +11,40 @@ namespace vkattn {
 // The limit lets every key position of a window fit 32-bit signed arithmetic.
 constexpr uint32_t maxTokens = 1u << 30;
 
+// Types whose elements come in blocks along the dims, each block with a scale.
+[[nodiscard]] constexpr bool isBlockType(vkattn_dtype dtype) {
+    return dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0;
+}
+// Types of which an element has less than 16 bits: of K and V alone.
+[[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
+    return dtype >= VKATTN_FP8_E4M3;
+}
+// Returns the bytes of a row before its first element.
+[[nodiscard]] constexpr uint32_t bytesBeforeRow(vkattn_dtype dtype) {
+    return dtype == VKATTN_INT8 ? 4 : 0;
+}
+// Returns the bytes of an element; of a type of blocks those of the unit in which shaders count, which divides a block.
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
+    if (dtype == VKATTN_F32 || dtype == VKATTN_BITS32) return 4;
+    return dtype == VKATTN_F16 || dtype == VKATTN_BF16 || isBlockType(dtype) ? 2 : 1;
+}
+[[nodiscard]] constexpr uint32_t elementsOfBlock(vkattn_dtype dtype) {
+    return isBlockType(dtype) ? 32 : 1;
+}
+[[nodiscard]] constexpr uint32_t bytesOfBlock(vkattn_dtype dtype) {
+    return dtype == VKATTN_Q8_0 ? 34 : dtype == VKATTN_Q4_0 ? 18 : elementBytes(dtype);
+}
+// Returns the bytes before element `index`, which begins a block.
+[[nodiscard]] constexpr uint64_t bytesBefore(vkattn_dtype dtype, uint64_t index) {
+    return index / elementsOfBlock(dtype) * bytesOfBlock(dtype);
+}
+
+[[nodiscard]] constexpr const char *nameOfSmallType(vkattn_dtype dtype) {
+    return dtype == VKATTN_FP8_E4M3   ? "VKATTN_FP8_E4M3"
+           : dtype == VKATTN_FP8_E5M2 ? "VKATTN_FP8_E5M2"
+           : dtype == VKATTN_Q8_0     ? "VKATTN_Q8_0"
+           : dtype == VKATTN_Q4_0     ? "VKATTN_Q4_0"
+                                      : "VKATTN_INT8";
 }
 
 // A half-open range of bytes, relative to the start of the memory that is bound to a role.

@@ -3,6 +3,7 @@
 
 #include "vkattn/gradient.h"
 #include "vkattn/statistics.h"
+#include "vkattn/vkattn.hpp"
 
 namespace vkattn {
 
@@ -21,8 +22,27 @@ namespace vkattn {
     }
 }
 
+// Those of K and V alone.
+[[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
+    return dtype >= VKATTN_FP8_E4M3 && dtype <= VKATTN_INT8;
+}
+
+// Returns the bytes of an element; of small types as asStored has them.
 [[nodiscard]] constexpr uint64_t elementSize(vkattn_dtype dtype) {
-    return dtype == VKATTN_BOOL8 ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;
+    return dtype == VKATTN_BOOL8 || isSmallType(dtype) ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;
+}
+
+// Returns a tensor of a small type as its bytes, row by row, and any other one as it is.
+[[nodiscard]] constexpr vkattn_layout asStored(vkattn_layout layout) {
+    if (!isSmallType(layout.dtype)) return layout;
+    const int64_t block = layout.dtype == VKATTN_Q8_0 || layout.dtype == VKATTN_Q4_0 ? 32 : 1, bytes = block == 1 ? 1 : rowBytes(layout.dtype, 32);
+    if (layout.dtype >= VKATTN_Q8_0) {
+        layout.strideElems[3] = 1;
+        layout.extent[3] = static_cast<uint32_t>(rowBytes(layout.dtype, layout.extent[3]));
+    }
+    for (int d = 0; d < 3; ++d) layout.strideElems[d] = layout.strideElems[d] / block * bytes;
+    layout.offsetElems = layout.offsetElems / static_cast<uint64_t>(block) * static_cast<uint64_t>(bytes);
+    return layout;
 }
 
 // Whether the elements lie in the memory as in a host array: packed, in row-major order.

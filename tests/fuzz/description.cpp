@@ -1,6 +1,8 @@
 #include "description.hpp"
 
 #include "util/half.hpp"
+#include "vkattn/cpu.h"
+#include "vkattn/vkattn.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +28,9 @@ struct Shape {
 constexpr Shape shapes[] = {{8, 8, VKATTN_F32, VKATTN_F32, VKATTN_F32, VKATTN_F32},
                             {5, 7, VKATTN_F16, VKATTN_F16, VKATTN_F16, VKATTN_F16},
                             {8, 8, VKATTN_BF16, VKATTN_BF16, VKATTN_BF16, VKATTN_F32},
-                            {3, 1, VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_BF16}};
+                            {3, 1, VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_BF16},
+                            {40, 8, VKATTN_F32, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_F32},
+                            {5, 7, VKATTN_F16, VKATTN_FP8_E4M3, VKATTN_INT8, VKATTN_F16}};
 struct Overlays {
     bool softcap, bias, alibi, mask, bitMask, documents;
 };
@@ -44,7 +48,11 @@ template <class T, size_t size> const T &pick(const T (&list)[size], uint8_t gen
 }
 
 uint64_t sizeOf(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_BOOL8 ? 1 : 2;
+    return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 1;
+}
+// Of small types with scales.
+bool hasScales(vkattn_dtype dtype) {
+    return dtype >= VKATTN_Q8_0;
 }
 
 bool isOutput(vkattn_role role) {
@@ -55,6 +63,14 @@ vkattn_layout layoutFrom(const LayoutGenes &genes, bool output, vkattn_dtype dty
     vkattn_layout l{dtype, {extents[0], extents[1], extents[2], extents[3]}, {}, 0};
     int order[4] = {3, 2, 1, 0}; // the fastest first
     for (uint8_t n = genes.order % 24; n > 0; --n) std::prev_permutation(order, order + 4);
+    if (hasScales(dtype) && genes.order < rare) { // rows whose dims are neighbours
+        const vkattn_layout rows = packed(dtype, l.extent[0], l.extent[1], l.extent[2], l.extent[3]);
+        std::copy_n(rows.strideElems, 4, l.strideElems);
+        for (int d = 0; d < 3; ++d)
+            if (genes.zero >> d & 1) l.strideElems[d] = 0;
+        l.offsetElems = 32u * (genes.offset % 4u);
+        return l;
+    }
     int64_t stride = 1;
     for (const int d : order) {
         l.strideElems[d] = stride;
@@ -334,8 +350,31 @@ float Description::value(vkattn_role role, uint32_t token) {
     }
 }
 
+// A row at a time: its elements share scales.
+void Description::fillRows(vkattn_role role, const vkattn_layout &l, unsigned char *memory) {
+    std::vector<float> row(l.extent[3]);
+    for (uint32_t b = 0; b < l.extent[0]; ++b)
+        for (uint32_t h = 0; h < l.extent[1]; ++h)
+            for (uint32_t t = 0; t < l.extent[2]; ++t) {
+                uint64_t at = l.offsetElems;
+                const uint32_t index[3] = {b, h, t};
+                for (int n = 0; n < 3; ++n)
+                    if (l.extent[n] > 1) at += index[n] * static_cast<uint64_t>(l.strideElems[n]);
+                for (float &x : row) x = value(role, t);
+                const bool blocks = l.dtype == VKATTN_Q8_0 || l.dtype == VKATTN_Q4_0;
+                if (hasScales(l.dtype)) {
+                    (void)vkattnConvert(VKATTN_F32, row.data(), l.dtype, memory + (blocks ? at / 32 * static_cast<uint64_t>(rowBytes(l.dtype, 32)) : at), row.size(),
+                                        nullptr);
+                    continue;
+                }
+                for (uint32_t d = 0; d < l.extent[3]; ++d)
+                    (void)vkattnConvert(VKATTN_F32, &row[d], l.dtype, memory + at + (l.extent[3] > 1 ? d * static_cast<uint64_t>(l.strideElems[3]) : 0), 1, nullptr);
+            }
+}
+
 void Description::fillTensor(vkattn_role role, const vkattn_layout &l) {
     unsigned char *const memory = memory_[role] ? memory_[role].get() : memory_[VKATTN_K].get();
+    if (l.dtype >= VKATTN_FP8_E4M3) return fillRows(role, l, memory);
     forEach(l, [&](uint64_t byte, const uint32_t(&index)[4]) {
         if (role == VKATTN_MASK) {
             memory[byte] = random() % 3 ? static_cast<unsigned char>(1 + random() % 255) : 0;

@@ -80,6 +80,7 @@ class Description {
     // Returns where a sequence lies, by the rule of problem.h. `role` has the cu_seqlens.
     [[nodiscard]] Span spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const;
     [[nodiscard]] bool written(vkattn_role role, const uint32_t (&index)[4]) const;
+    void fillRows(vkattn_role role, const vkattn_layout &l, unsigned char *memory);
     void fillTensor(vkattn_role role, const vkattn_layout &layout);
     void fillArray(vkattn_role role);
     [[nodiscard]] unsigned char *memoryOf(vkattn_role role, size_t bytes, size_t slack);

@@ -24,7 +24,7 @@ ContiguousProblem::ContiguousProblem(const conform::CaseData &data) : problem(da
     const uint32_t batch = p.q.extent[0], heads = p.k.extent[1], pool = p.k.extent[0], tokens = p.k.extent[2], keys = p.tablePages * tokens;
     const auto gather = [&](const conform::HostTensor &from, conform::HostTensor &to) {
         const vkattn_layout layout = packed(from.layout.dtype, batch, heads, keys, from.layout.extent[3]);
-        to.make(layout, uint64_t{batch} * heads * keys * layout.extent[3] * (layout.dtype == VKATTN_F32 ? 4 : 2), 0);
+        to.make(layout, uint64_t{batch} * heads * keys * static_cast<uint64_t>(rowBytes(layout.dtype, layout.extent[3])), 0);
         for (uint32_t b = 0; b < batch; ++b)
             for (uint32_t j = 0; j < keys; ++j) {
                 if (data.c.csrPages && j >= keysOf(data, b)) continue;
@@ -34,8 +34,7 @@ ContiguousProblem::ContiguousProblem(const conform::CaseData &data) : problem(da
                 const bool there = page >= 0 && static_cast<uint32_t>(page) < pool;
                 if (!there && mask.empty()) mask.assign(size_t{batch} * keys, 1);
                 if (!there) mask[b * keys + j] = 0;
-                for (uint32_t h = 0; there && h < heads; ++h)
-                    for (uint32_t d = 0; d < layout.extent[3]; ++d) to.set(b, h, j, d, from.get(static_cast<uint32_t>(page), h, j % tokens, d));
+                for (uint32_t h = 0; there && h < heads; ++h) to.copyRow({b, h, j}, from, {static_cast<uint32_t>(page), h, j % tokens});
             }
     };
     for (uint32_t b = 0; b < batch && data.c.csrPages; ++b) lengths.push_back(keysOf(data, b));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "conform/cases/hooks/hooks.hpp"
-#include "conform/cases/random.hpp"
+#include "conform/cases/host_tensor.hpp"
 #include "vkattn/runtime.hpp"
 
 #include <functional>
@@ -12,15 +12,6 @@
 #include <vector>
 
 namespace vkattn::conform {
-
-// How a tensor lies in memory. Every style fits every tensor.
-enum class Style {
-    packed,     // [batch, head, token, dim]
-    tokenMajor, // [batch, token, head, dim]
-    padded,     // rows and heads odd numbers of elements apart, starting at an odd offset
-    dimMajor,   // [batch, head, dim, token]: neighbouring dims lie far apart
-    reversed,   // tokens run backwards through memory: a negative stride
-};
 
 enum class Data {
     normal,   // N(0, 1)
@@ -140,31 +131,12 @@ inline void dropPages(Case &c) {
     c.pageTokens = 0;
     c.csrPages = c.hostilePages = false;
 }
-
-// A tensor in host memory with canaries around and between its elements.
-class HostTensor {
-  public:
-    void make(const vkattn_layout &layout, uint64_t bytes, unsigned char fill);
-    [[nodiscard]] unsigned char *data() { return memory_.data() + canary; }
-    [[nodiscard]] const unsigned char *data() const { return memory_.data() + canary; }
-    [[nodiscard]] uint64_t bytes() const { return memory_.size() - 2 * canary; }
-    [[nodiscard]] float get(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
-    // bool8: 0 or not
-    void set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value);
-    [[nodiscard]] uint32_t getWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const; // bits32
-    void setWord(uint32_t b, uint32_t h, uint32_t t, uint32_t d, uint32_t word);
-    void fillRandomly(Random &random); // every byte: what an output holds before
-    // Empty: every byte is as before but for those of elements, or of the elements that `written`
-    // names.
-    using Elements = std::function<bool(uint32_t, uint32_t, uint32_t, uint32_t)>;
-    [[nodiscard]] std::string damage(const HostTensor &before, const Elements &written = {}) const;
-    vkattn_layout layout{};
-
-  private:
-    static constexpr uint64_t canary = 64;
-    [[nodiscard]] uint64_t byteOf(uint32_t b, uint32_t h, uint32_t t, uint32_t d) const;
-    std::vector<unsigned char> memory_;
-};
+// Nor types that only caches have.
+inline void dropCacheForms(Case &c) {
+    dropPages(c);
+    if (isSmallType(c.k)) c.k = VKATTN_F16;
+    if (isSmallType(c.v)) c.v = VKATTN_F16;
+}
 
 // Where one batch entry or sequence lies in the tensors: query i is token (batch, firstQuery + i)
 // of q, out and lse.

@@ -109,6 +109,11 @@ std::string whyImpossible(const Case &c) {
     if (c.batch == 0 || c.heads == 0 || c.kvHeads == 0 || c.headDim == 0 || c.valueDim == 0)
         return "batch, heads, kvHeads, headDim and valueDim are at least 1";
     if (c.heads % c.kvHeads) return "heads is " + valueText(c.heads) + ", expected a multiple of kvHeads = " + valueText(c.kvHeads);
+    for (const vkattn_dtype type : {c.q, c.out, c.biasType, c.weightsType, c.scoresType})
+        if (type > VKATTN_BF16) return "q, out, bias, weights and scores are f32, f16 or bf16";
+    for (const vkattn_dtype type : {c.k, c.v})
+        if (type == VKATTN_BOOL8 || type == VKATTN_BITS32) return "k and v have types of numbers";
+    if (c.valuesInKeys && hasScales(c.k)) return "valuesInKeys: V would begin behind a scale of K's type";
     if (c.valuesInKeys && (c.valueDim >= c.headDim || c.k != c.v))
         return "valuesInKeys: V is a part of K, expected its type and a smaller valueDim than headDim";
     if (c.keysHoldValues && (c.valuesInKeys || c.valueDim > c.headDim || c.k != c.v))

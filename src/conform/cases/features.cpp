@@ -159,6 +159,14 @@ constexpr Variant bf16[] = {{"bf16", [](Case &c, Random &) { setTypes(c, VKATTN_
                             {"bf16KeysValues", [](Case &c, Random &) { c.k = c.v = VKATTN_BF16; }}};
 constexpr Variant mixedTypes[] = {{"mixedTypes", [](Case &c, Random &) { c.k = VKATTN_F16, c.v = VKATTN_BF16; }}};
 
+// Caches of small types, of one or of two of them, beside queries of any type.
+constexpr Variant smallTypes[] = {{"q8", [](Case &c, Random &) { c.k = c.v = VKATTN_Q8_0; }},
+                                  {"q4", [](Case &c, Random &) { c.k = c.v = VKATTN_Q4_0; }},
+                                  {"q8q4", [](Case &c, Random &) { c.k = VKATTN_Q8_0, c.v = VKATTN_Q4_0; }},
+                                  {"int8", [](Case &c, Random &) { c.k = c.v = VKATTN_INT8; }},
+                                  {"fp8", [](Case &c, Random &) { c.k = VKATTN_FP8_E4M3, c.v = VKATTN_FP8_E5M2; }},
+                                  {"fp8Keys", [](Case &c, Random &) { c.k = VKATTN_FP8_E5M2; }}};
+
 constexpr Variant strides[] = {{"tokenMajor", [](Case &c, Random &) { setStyles(c, Style::tokenMajor); }},
                                {"padded", [](Case &c, Random &) { setStyles(c, Style::padded); }},
                                {"dimMajor", [](Case &c, Random &) { setStyles(c, Style::dimMajor); }},
@@ -326,6 +334,10 @@ const Feature table[] = {
     {.name = "mixed types",
      .variants = mixedTypes,
      .isOn = [](const Case &c) { return c.k != c.q || c.v != c.q || c.out != c.q; },
+     .ofPalette = true},
+    {.name = "small types",
+     .variants = smallTypes,
+     .isOn = [](const Case &c) { return isSmallType(c.k) || isSmallType(c.v); },
      .ofPalette = true},
     {.name = "strides",
      .variants = strides,

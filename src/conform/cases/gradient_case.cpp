@@ -145,7 +145,7 @@ GradientCase drawGradient(Random &random, const Case &attention, const GradientO
     c.dropout = 0;                              // drawn below
     if (options.everything) c.out = VKATTN_F32; // D_i is as exact as out
     if (options.matrices) c.q = c.k = c.v = yes(4) ? VKATTN_BF16 : VKATTN_F16;
-    dropPages(c);
+    dropCacheForms(c);
     c.hooks = options.weighingHooks ? withSums(c.hooks) : withoutWeighing(c.hooks);
     c.slices = 0;
     c.kernel = VKATTN_KERNEL_AUTO;

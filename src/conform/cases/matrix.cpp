@@ -134,6 +134,7 @@ void makeAgree(Case &c) {
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
     if (c.blocks == Blocks::bigBird && c.ragged) c.blocks = Blocks::lists;
     if (c.blocks == Blocks::bigBird) c.queryTokens = c.keyTokens;
+    if (hasScales(c.k)) c.valuesInKeys = false; // V begins behind a scale
     if (c.keysHoldValues) c.v = c.k, c.valuesInKeys = false, c.headDim = std::max(c.headDim, c.valueDim);
     if (c.valuesInKeys) c.v = c.k, c.headDim = std::max(c.headDim, c.valueDim + 1);
     c.name.erase(std::remove(c.name.begin(), c.name.end(), '.'), c.name.end());
@@ -285,6 +286,7 @@ std::vector<Case> formMatrix(Random &random, size_t pipelines) {
         c.writeNoPairs();
         const bool same = c.headDim == c.valueDim;
         c.headDim = 8, c.valueDim = same ? 8 : 5;
+        if (hasScales(c.k)) c.valuesInKeys = false;
         if (c.valuesInKeys || c.keysHoldValues) c.v = c.k;
         if (c.name == "oddDims") c.headDim = 5, c.valueDim = 7;
         (!single && c.name != "plain" ? others : typed ? types : cases).push_back(c);

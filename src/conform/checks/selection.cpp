@@ -237,6 +237,12 @@ class Planner {
         halves.headDim = halves.valueDim = 16, halves.q = halves.k = halves.v = halves.out = VKATTN_F16;
         halves.kStyle = halves.vStyle = Style::padded;
         add("matrix", kernel, testLayout, Limits::full, halves);
+        if (!onMatrixUnits(kernel)) { // rows of two blocks, which begin at any halfword
+            Case small = named("smallTypes");
+            small.headDim = small.valueDim = 64, small.k = VKATTN_Q8_0, small.v = kernel == VKATTN_KERNEL_DECODE ? VKATTN_Q4_0 : VKATTN_INT8;
+            small.kStyle = small.vStyle = Style::tokenMajor;
+            add("matrix", kernel, testLayout, Limits::full, small);
+        }
         // heads of a group may share a tile, but neither slopes nor sinks
         Case slopes = named("slopesOfGroups");
         slopes.headDim = slopes.valueDim = 8, slopes.batch = 2, slopes.heads = 6, slopes.kvHeads = 2, slopes.queryTokens = 2,
@@ -449,6 +455,8 @@ class Planner {
         Case &bfloat16 = addCase("bf16");
         bfloat16.q = bfloat16.k = bfloat16.v = bfloat16.out = VKATTN_BF16, bfloat16.weights = true, bfloat16.weightsType = VKATTN_BF16,
         bfloat16.keyTokens = 77;
+        Case &small = addCase("smallTypes");
+        small.k = VKATTN_Q8_0, small.v = VKATTN_Q4_0, small.headDim = 64, small.valueDim = 70, small.keyTokens = 77;
         for (const bool max : {false, true}) {
             Case &ragged = addCase(max ? "raggedMax" : "ragged");
             ragged.ragged = true, ragged.raggedMax = max, ragged.batch = 6, ragged.queryTokens = 30, ragged.keyTokens = 90;

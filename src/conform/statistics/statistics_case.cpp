@@ -134,7 +134,7 @@ StatisticsCase drawStatistics(Random &random, const Case &given, const Statistic
     Case c = given;
     c.slices = 0;
     c.hooks = withSums(c.hooks);
-    dropPages(c);
+    dropCacheForms(c);
     c.kernel = VKATTN_KERNEL_AUTO;
     s.data = makeCaseData(c, random);
     CaseData &in = *s.data;

@@ -31,7 +31,7 @@ Module moduleOf(const Kernel &kernel, vkattn_dtype inputs) {
                               : Module::flashCoopmatF16;
 }
 const char *typeName(vkattn_dtype type) {
-    return type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
+    return isSmallType(type) ? "of a small type" : type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
 }
 
 // What flash/matrices2.comp cannot do without.
@@ -128,9 +128,9 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
     if (const auto r = checkWeighing(p, name, why)) return r;
     const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
-        if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32)
+        if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32 || isSmallType(type))
             return fail(why, unsupported, "the %s kernel takes q, k and v all f16 or all bf16; %s is %s%s", name, roleName(role),
-                        typeName(type), type == VKATTN_F32 ? "" : " and k is not");
+                        typeName(type), type == VKATTN_F32 || isSmallType(type) ? "" : " and k is not");
     if (!shaderFor(moduleOf(kernel, inputs)).built())
         return fail(why, unsupported, "this build of vkattn has no %s kernel for %s: its shader compiler lacked bfloat16", name,
                     typeName(inputs));

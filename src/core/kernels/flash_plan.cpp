@@ -32,8 +32,11 @@ uint32_t largestDim(const FlashTile (&tiles)[FlashTuning::maxTiles]) {
 // CPU devices, where every load costs, all that a lane has: a run of 16-bit elements may take one
 // word more than it fills.
 uint32_t runOf(uint32_t dim, const FlashTile &tile, uint32_t dimsPerLane, vkattn_dtype dtype) {
-    if (tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0)) return dimsPerLane;
-    for (uint32_t run = dtype == VKATTN_F32 ? 4 : 8; run > 1; run /= 2)
+    const bool all = tile.dimLanes == 1 || (tile.wholeRuns && dim % tile.dimLanes == 0);
+    // A run of a block has one scale, and a run of 4-bit codes one half of their bytes.
+    const uint32_t most = all && isBlockType(dtype) ? (dtype == VKATTN_Q8_0 ? 32 : 16) : dtype == VKATTN_F32 ? 4 : 8;
+    if (all && !isBlockType(dtype)) return dimsPerLane;
+    for (uint32_t run = most; run > 1; run /= 2)
         if (dim % run == 0 && dimsPerLane % run == 0) return run;
     return 1;
 }

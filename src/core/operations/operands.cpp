@@ -78,13 +78,12 @@ Operand boxOperand(const Operation &operation, vkattn_role role, const Operation
     if (role == VKATTN_Y && operation.appends()) elements.first[2] = 0;
     uint64_t at[4];
     for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : elements.first[d]; // broadcast
-    const uint64_t size = elementBytes(t.dtype);
     return {role,
             range.begin,
             range.end,
-            t.index(at[0], at[1], at[2], at[3]) * size,
+            bytesBefore(t.dtype, t.index(at[0], at[1], at[2], at[3])),
             static_cast<uint32_t>(basePushByte / 4),
-            static_cast<uint32_t>(size),
+            elementBytes(t.dtype),
             findOperand(operation.kind, role)->output};
 }
 

@@ -26,12 +26,13 @@ struct Chunk {
     return divideUp(n, multiple) * multiple;
 }
 
-// Whether the rows of a 16-bit tensor begin at 32-bit words: bindings begin at multiples of 4
+// Whether the rows of a tensor of 8 or 16 bits begin at 32-bit words: bindings begin at multiples of 4
 // bytes, so that offset and strides tell.
 [[nodiscard]] constexpr bool rowsBeginAtWords(const Tensor &t) {
-    bool even = t.offset % 2 == 0;
-    for (uint32_t axis = 0; axis < 3; ++axis) even = even && t.stride[axis] % 2 == 0;
-    return even;
+    const uint32_t perWord = 4 / elementBytes(t.dtype);
+    bool whole = t.offset % perWord == 0;
+    for (uint32_t axis = 0; axis < 3; ++axis) whole = whole && t.stride[axis] % static_cast<int64_t>(perWord) == 0;
+    return whole;
 }
 
 // Whether the dims of a 16-bit tensor are neighbours that fill words.
@@ -43,22 +44,22 @@ struct Chunk {
 [[nodiscard]] constexpr uint32_t dimOrderOf(const Tensor &t, uint32_t run) {
     if (!t.unitDims()) return dimsApart;
     if (t.dtype == VKATTN_F32) return dimsInWords;
-    return run % 2 == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
+    if (isBlockType(t.dtype)) return dimsAdjacent;
+    return run % (4 / elementBytes(t.dtype)) == 0 && rowsBeginAtWords(t) ? dimsInWords : dimsAdjacent;
 }
 
 // The box of a tensor, seen from its element (batch, head, token, dim) = first.
 [[nodiscard]] inline Operand tensorOperand(const Tensor &t, vkattn_role memory, bool writes, const Box &box, const uint32_t (&first)[4],
                                            size_t basePushByte) {
     const ByteRange range = t.span(box);
-    const uint64_t size = elementBytes(t.dtype);
     uint64_t at[4];
     for (int d = 0; d < 4; ++d) at[d] = t.extent[d] == 1 ? 0 : first[d]; // broadcast
     return {memory,
             range.begin,
             range.end,
-            t.index(at[0], at[1], at[2], at[3]) * size,
+            bytesBefore(t.dtype, t.index(at[0], at[1], at[2], at[3])),
             static_cast<uint32_t>(basePushByte / 4),
-            static_cast<uint32_t>(size),
+            elementBytes(t.dtype),
             writes};
 }
 [[nodiscard]] inline Operand tensorOperand(const Problem &p, vkattn_role role, const Box &box, const uint32_t (&first)[4],
@@ -171,7 +172,9 @@ struct DescriptorRange {
 }
 
 [[nodiscard]] inline uint32_t stride(const Tensor &t, int d) {
-    return static_cast<uint32_t>(t.stride[d]);
+    // Of a type of blocks, in the units of elementBytes.
+    const auto elements = static_cast<int64_t>(elementsOfBlock(t.dtype)), units = static_cast<int64_t>(bytesOfBlock(t.dtype) / elementBytes(t.dtype));
+    return static_cast<uint32_t>(d == 3 ? t.stride[d] : t.stride[d] / elements * units);
 } // modulo 2^32, as interop.h says
 
 // Returns whether the problem has a table at the workspace's start (plan/table.hpp).
@@ -222,7 +225,8 @@ template <class Push> void setPush(Dispatch &dispatch, const Push &push) {
     dispatch.pushBytes = sizeof push;
 }
 
-static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf16 == VKATTN_BF16);
+static_assert(elementF32 == VKATTN_F32 && elementF16 == VKATTN_F16 && elementBf16 == VKATTN_BF16 && elementFp8E4M3 == VKATTN_FP8_E4M3 &&
+              elementFp8E5M2 == VKATTN_FP8_E5M2 && elementQ8 == VKATTN_Q8_0 && elementQ4 == VKATTN_Q4_0 && elementInt8 == VKATTN_INT8);
 [[nodiscard]] inline uint32_t elementType(const Problem &p, vkattn_role role) {
     return static_cast<uint32_t>(p.tensor(role).dtype);
 }

@@ -26,7 +26,7 @@ struct Expected {
 
 uint64_t alignmentOf(const Schedule &schedule, const BoundOperand &operand) {
     if (operand.role == VKATTN_WORKSPACE) return schedule.workspaceAlignment;
-    return operand.tensor ? elementBytes(operand.tensor->dtype) : 4;
+    return operand.tensor && !bytesBeforeRow(operand.tensor->dtype) ? elementBytes(operand.tensor->dtype) : 4;
 }
 
 // The bytes of a buffer that a role takes, from its first element to its last.
@@ -42,13 +42,16 @@ struct Region {
     [[nodiscard]] uint64_t step(int dimension) const {
         if (!tensor) return 0;
         const int64_t stride = tensor->stride[dimension];
-        return (stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride)) * elementBytes(tensor->dtype);
+        // Blocks lie one after the other, and count as if each of their elements were one.
+        return bytesBefore(tensor->dtype, stride < 0 ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride));
     }
     // Returns n, where all of the region's bytes lie in the n bytes from begin % period on, modulo
     // the period.
     [[nodiscard]] uint64_t bytesOfPeriod(uint64_t period) const {
         if (!tensor) return size();
         uint64_t bytes = elementBytes(tensor->dtype);
+        if (isBlockType(tensor->dtype)) bytes = (tensor->extent[3] + 31ull) / 32 * bytesOfBlock(tensor->dtype); // one row
+        bytes += bytesBeforeRow(tensor->dtype);
         for (int d = 0; d < 4; ++d)
             if (step(d) % period) bytes += (tensor->extent[d] - 1) * step(d);
         return bytes;

@@ -82,15 +82,15 @@ struct AheadLines {
 
 // Computes to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys, and
 // fetches as much of `ahead`.
-template <size_t rows, class Element>
-HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
+template <size_t rows, class Pointer>
+HWY_INLINE void dotsOfKeys(const float *query, Pointer keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
                            float *to, size_t toStride) {
     const Floats f;
     // keys: sums enough to hide the latency of multiply-adds
     constexpr size_t together = std::min(8 / rows, lanes);
-    constexpr size_t bytes = together * lanes * sizeof(Element);
+    constexpr size_t bytes = together * lanes * bitsOfElement<Pointer> / 8;
     Vector parts[rows][lanes];
-    VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys += static_cast<ptrdiff_t>(together) * stride) {
+    VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys = ofRow(keys, static_cast<ptrdiff_t>(together) * stride)) {
         Vector sum[rows][together];
         VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
             VKATTN_UNROLL for (size_t n = 0; n < together; ++n) sum[r][n] = hn::Zero(f);
@@ -101,7 +101,7 @@ HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t st
             Vector q[rows];
             VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) q[r] = hn::Load(f, query + r * dims + d);
             VKATTN_UNROLL for (size_t n = 0; n < together; ++n) {
-                const auto k = loadFloats(keys + static_cast<ptrdiff_t>(n) * stride + static_cast<ptrdiff_t>(d));
+                const auto k = loadFloats(ofRow(keys, static_cast<ptrdiff_t>(n) * stride) + static_cast<ptrdiff_t>(d));
                 VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][n] = hn::MulAdd(k, q[r], sum[r][n]);
             }
         }
@@ -114,21 +114,21 @@ HWY_INLINE void dotsOfKeys(const float *query, const Element *keys, ptrdiff_t st
 
 // Computes out[row][dim] += sum_key weights[row][key] values[key][dim] for `rows` rows and
 // `vectors` vectors of dims.
-template <size_t rows, size_t vectors, class Element>
-HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
+template <size_t rows, size_t vectors, class Pointer>
+HWY_INLINE void addValues(Pointer values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
                           size_t dims, Ahead ahead) {
     const Floats f;
-    constexpr size_t bytes = vectors * lanes * sizeof(Element); // bytes of a key
+    constexpr size_t bytes = vectors * lanes * bitsOfElement<Pointer> / 8; // bytes of a key
     Vector sum[rows][vectors];
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::Load(f, out + r * dims + v * lanes);
     }
-    for (size_t key = 0; key < keys; ++key, values += stride, ahead.row += ahead.stride) {
+    for (size_t key = 0; key < keys; ++key, values = ofRow(values, stride), ahead.row += ahead.stride) {
         VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) hwy::Prefetch(ahead.row + at);
         Vector w[rows];
         VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) w[r] = hn::Set(f, weights[r * weightStride + key]);
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) {
-            const auto x = loadFloats(values + v * lanes);
+            const auto x = loadFloats(values + static_cast<ptrdiff_t>(v * lanes));
             VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w[r], x, sum[r][v]);
         }
     }
@@ -136,15 +136,15 @@ HWY_INLINE void addValues(const Element *values, ptrdiff_t stride, size_t keys, 
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) hn::Store(sum[r][v], f, out + r * dims + v * lanes);
     }
 }
-template <size_t rows, class Element>
-HWY_INLINE void addValuesOfRows(const Element *values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
+template <size_t rows, class Pointer>
+HWY_INLINE void addValuesOfRows(Pointer values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
                                 size_t dims, Ahead ahead) {
     constexpr size_t vectors = 8 / rows; // eight sums in all
     size_t d = 0;
     const auto add = [&]<size_t count>() {
-        addValues<rows, count>(values + d, stride, keys, weights, weightStride, out + d, dims, ahead);
+        addValues<rows, count>(values + static_cast<ptrdiff_t>(d), stride, keys, weights, weightStride, out + d, dims, ahead);
         d += count * lanes;
-        ahead.row += count * lanes * sizeof(Element);
+        ahead.row += count * lanes * bitsOfElement<Pointer> / 8;
     };
     if constexpr (rows == 1)
         // Long rows of V are read in one go.
@@ -177,9 +177,9 @@ class FewRowsAttention {
             to = std::min(from + blockKeys, end);
             if (p_.paged()) to = std::min(to, pages.endOfPage(from)); // rows of a block lie at one distance
             const StoredRows keys = rows(VKATTN_K, from), values = rows(VKATTN_V, from), next = rows(VKATTN_K, to < end ? to : from);
-            keys.byType([&](auto *own) { score(own, keys.rowStride, to - from, ahead(values)); });
+            keys.byCacheType([&](auto own) { score(own, keys.rowStride, to - from, ahead(values)); });
             weigh(to - from);
-            values.byType([&](auto *own) { add(own, values.rowStride, to - from, ahead(next)); });
+            values.byCacheType([&](auto own) { add(own, values.rowStride, to - from, ahead(next)); });
         }
         finish(begin < end);
     }
@@ -208,31 +208,31 @@ class FewRowsAttention {
     StoredRows rows(vkattn_role role, uint32_t j) const { return rowsOf(call_, role, *unit_.s, unit_.kvHead, j); }
 
     static Ahead ahead(const StoredRows &rows) {
-        const auto size = static_cast<ptrdiff_t>(elementBytes(rows.dtype));
-        const ptrdiff_t stride = rows.rowStride * size, bytes = static_cast<ptrdiff_t>(rows.dims) * size;
+        const auto block = static_cast<ptrdiff_t>(elementsOfBlock(rows.dtype)), size = static_cast<ptrdiff_t>(bytesOfBlock(rows.dtype));
+        const ptrdiff_t stride = rows.rowStride / block * size, bytes = (static_cast<ptrdiff_t>(rows.dims) + block - 1) / block * size + static_cast<ptrdiff_t>(bytesBeforeRow(rows.dtype));
         return {rows.data, stride, stride == bytes ? bytes * blockKeys : bytes};
     }
 
-    template <class Element> void score(const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
+    template <class Pointer> void score(Pointer keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
         uint32_t r = 0;
         for (; r + 4 <= unit_.rows; r += 4) scoreRows<4>(r, keys, stride, count, values);
         for (; r + 2 <= unit_.rows; r += 2) scoreRows<2>(r, keys, stride, count, values);
         if (r < unit_.rows) scoreRows<1>(r, keys, stride, count, values);
     }
-    template <size_t rows, class Element>
-    HWY_INLINE void scoreRows(uint32_t row, const Element *keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
+    template <size_t rows, class Pointer>
+    HWY_INLINE void scoreRows(uint32_t row, Pointer keys, ptrdiff_t stride, uint32_t count, const Ahead &values) {
         const Floats f;
         const size_t dims = p_.headDim;
         float *to = weights(row);
         AheadLines lines(values, 0);
         uint32_t j = 0;
-        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys += static_cast<ptrdiff_t>(lanes) * stride)
+        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys = ofRow(keys, static_cast<ptrdiff_t>(lanes) * stride))
             dotsOfKeys<rows>(query(row), keys, stride, dims, p_.scale, lines, to + j, blockKeys);
-        for (; j < count; ++j, keys += stride)
+        for (; j < count; ++j, keys = ofRow(keys, stride))
             for (size_t r = 0; r < rows; ++r) {
                 auto sum = hn::Zero(f);
                 const float *own = query(row) + r * dims;
-                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + d), hn::Load(f, own + d), sum);
+                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + static_cast<ptrdiff_t>(d)), hn::Load(f, own + d), sum);
                 to[r * blockKeys + j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
             }
         for (; j % lanes; ++j)
@@ -263,7 +263,7 @@ class FewRowsAttention {
         }
     }
 
-    template <class Element> void add(const Element *values, ptrdiff_t stride, uint32_t count, const Ahead &keys) {
+    template <class Pointer> void add(Pointer values, ptrdiff_t stride, uint32_t count, const Ahead &keys) {
         const size_t dims = p_.valueDim;
         uint32_t r = 0;
         for (; r + 4 <= unit_.rows; r += 4) addValuesOfRows<4>(values, stride, count, weights(r), blockKeys, out(r), dims, keys);

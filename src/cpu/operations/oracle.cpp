@@ -71,8 +71,14 @@ void moveTokens(const Operation &o, const Operands &operands) {
     for (uint64_t n = 0; n < rowsOfX(o); ++n) {
         const RowOfX id = rowOfX(o, n);
         token.compute(o, operands, id);
-        for (uint32_t d = 0; token.written && d < o.inner; ++d)
-            storeElementOf(o, operands, VKATTN_Y, {token.entry, id.g, token.to, d}, token.y[d]);
+        if (!token.written) continue;
+        const Tensor &y = o.tensor(VKATTN_Y);
+        if (y.dtype >= VKATTN_Q8_0) { // a row at a time: its elements share scales
+            const std::vector<float> row(token.y.begin(), token.y.end());
+            storeSmallRow(y.dtype, row.data(), row.size(), operands.data[VKATTN_Y] + bytesBefore(y.dtype, y.index(token.entry, id.g, token.to, 0)));
+            continue;
+        }
+        for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {token.entry, id.g, token.to, d}, token.y[d]);
     }
 }
 

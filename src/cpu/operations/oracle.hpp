@@ -28,7 +28,7 @@ struct RowOfX {
 [[nodiscard]] inline double elementOf(const Operation &o, const Operands &operands, vkattn_role role, uint64_t b, uint64_t g, uint64_t r,
                                       uint64_t d) {
     const Tensor &t = o.tensor(role);
-    return static_cast<double>(loadElement(operands.data[role], t.dtype, t.index(b, g, r, d)));
+    return static_cast<double>(loadElement(t, operands.data[role], b, g, r, static_cast<uint32_t>(d)));
 }
 inline void storeElementOf(const Operation &o, const Operands &operands, vkattn_role role, const uint64_t (&index)[4], double value) {
     const Tensor &t = o.tensor(role);
@@ -36,7 +36,7 @@ inline void storeElementOf(const Operation &o, const Operands &operands, vkattn_
 }
 // Returns a value as a type stores it.
 [[nodiscard]] inline double asStored(double value, vkattn_dtype dtype) {
-    unsigned char room[4];
+    unsigned char room[bytesOfBlock(VKATTN_Q8_0)] = {}; // for the largest of what is read
     storeElement(room, dtype, 0, static_cast<float>(value));
     return static_cast<double>(loadElement(room, dtype, 0));
 }

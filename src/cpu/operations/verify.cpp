@@ -160,12 +160,39 @@ class RowChecker {
         // Any of the tokens that go to one place may be there.
         if (!token_.written || contested_.count({token_.entry, token_.to})) return;
         const auto entry = static_cast<uint32_t>(token_.entry), to = static_cast<uint32_t>(token_.to);
+        if (o_.tensor(VKATTN_Y).dtype >= VKATTN_Q8_0) return checkScaledRow({entry, id.g, to, 0});
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const double magnitude = token_.magnitude[d], expected = token_.y[d];
             if (magnitude < 0) // a denormal may be flushed
                 compareStored(VKATTN_Y, {entry, id.g, to, d}, expected, std::abs(expected) < smallestNormal ? std::abs(expected) : 0);
             else
                 compare(VKATTN_Y, {entry, id.g, to, d}, expected, 4 * unit * magnitude + 8 * smallestNormal, magnitude > 0x1p127);
+        }
+    }
+
+    // A row of blocks, or of bytes with their scale: codes may be off where a quotient lies in the middle of two, and a device divides
+    // inexactly.
+    void checkScaledRow(const uint32_t (&row)[4]) {
+        const vkattn_dtype type = o_.tensor(VKATTN_Y).dtype;
+        const uint32_t block = isBlockType(type) ? elementsOfBlock(type) : o_.inner;
+        for (uint32_t first = 0; first < o_.inner; first += block) {
+            const uint32_t end = std::min(first + block, o_.inner);
+            double extreme = 0;
+            bool finite = true;
+            for (uint32_t d = first; d < end; ++d) {
+                finite = finite && std::isfinite(token_.y[d]);
+                if (std::abs(token_.y[d]) > std::abs(extreme)) extreme = token_.y[d];
+            }
+            const double scale = type == VKATTN_Q4_0 ? extreme / -8 : std::abs(extreme) / 127;
+            // The scale's own: where it is stored, and by the division.
+            const double ofScale = halfUlp(scale, type == VKATTN_INT8 ? VKATTN_F32 : VKATTN_F16) + std::abs(scale) * 0x1p-20 + smallestNormal;
+            const bool overflows = type != VKATTN_INT8 && std::abs(scale) >= 65519;
+            for (uint32_t d = first; d < end; ++d) {
+                const double steps = scale == 0 ? 0 : token_.y[d] / scale, most = type == VKATTN_Q4_0 ? std::min(steps, 7.0) : steps;
+                const double bound = std::abs(scale) * (0.5 + std::abs(steps) * 0x1p-20) + (std::abs(steps) + 0.5) * ofScale;
+                const uint32_t index[4] = {row[0], row[1], row[2], d};
+                note(VKATTN_Y, index, finite ? most * scale : std::numeric_limits<double>::quiet_NaN(), bound, overflows);
+            }
         }
     }
 

@@ -51,7 +51,7 @@ class HeadKeysValues {
             copy.resize(static_cast<size_t>(s.keys) * t.extent[3]);
             for (uint32_t j = 0; j < s.keys; ++j)
                 for (uint32_t d = 0; d < t.extent[3]; ++d)
-                    copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(data, t.dtype, t.index(s.batch, h, s.key(j), d));
+                    copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(t, data, s.batch, h, s.key(j), d);
             base = copy.data();
             stride = t.extent[3];
         }
@@ -64,7 +64,7 @@ class HeadKeysValues {
                 const int64_t page = oraclePage(p, operands, s.batch, j);
                 for (uint32_t d = 0; d < t.extent[3] && page >= 0; ++d)
                     copy[static_cast<size_t>(j) * t.extent[3] + d] =
-                        loadElement(operands.data[p.memoryOf(role)], t.dtype, t.index(static_cast<uint64_t>(page), h, j % tokens, d));
+                        loadElement(t, operands.data[p.memoryOf(role)], static_cast<uint64_t>(page), h, j % tokens, d);
             }
             base = copy.data();
             stride = t.extent[3];

@@ -49,7 +49,7 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_ROTARY, VKATTN_POSITIONS, "positions", false, false, 0, 0},
     {VKATTN_ROTARY, VKATTN_STARTS, "starts", false, false, 0, 0},
     {VKATTN_APPEND, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_append, x)},
-    {VKATTN_APPEND, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_append, y)},
+    {VKATTN_APPEND, VKATTN_Y, "y", true, true, cacheTypes, offsetof(vkattn_append, y)},
     {VKATTN_APPEND, VKATTN_STARTS, "starts", false, false, 0, 0},
     {VKATTN_APPEND, VKATTN_PAGE_TABLE, "page table", false, false, 0, 0},
     {VKATTN_ADVANCE, VKATTN_X, "x", false, true, words, offsetof(vkattn_advance, x)},

@@ -7,7 +7,8 @@ namespace vkattn {
 namespace {
 
 bool knownType(vkattn_dtype dtype) {
-    return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32;
+    return dtype == VKATTN_F32 || dtype == VKATTN_F16 || dtype == VKATTN_BF16 || dtype == VKATTN_BOOL8 || dtype == VKATTN_BITS32 ||
+           isSmallType(dtype);
 }
 
 std::string text(const vkattn_layout &layout) {
@@ -21,7 +22,7 @@ bool fits(const vkattn_layout &layout, uint64_t bytes, std::string *why) {
     Elements elements;
     if (!knownType(layout.dtype))
         return failed(invalid, "dtype is " + std::to_string(layout.dtype) + ", which is no element type", why), false;
-    if (!findElements(layout, elements))
+    if (!findElements(asStored(layout), elements))
         return failed(invalid, "the tensor " + text(layout) + " has elements before the first byte of its memory, or spans more than 2^60",
                       why),
                false;
@@ -40,7 +41,7 @@ uint64_t elementCount(const vkattn_layout &layout) {
 
 vkattn_result checkCopy(bool tensor, const vkattn_layout &layout, const void *data, uint64_t bytes, std::string *why) {
     if (!tensor) return failed(invalid, "there is no tensor: it is empty, or its allocation failed", why);
-    const uint64_t expected = elementCount(layout) * elementSize(layout.dtype);
+    const uint64_t expected = elementCount(asStored(layout)) * elementSize(layout.dtype);
     if (bytes != expected)
         return failed(invalid,
                       "the host array has " + std::to_string(bytes) + " bytes, expected " + std::to_string(expected) + " for the tensor " +
@@ -56,7 +57,7 @@ DeviceTensor Runtime::allocate(const vkattn_layout &layout, std::string *why) {
     DeviceTensor tensor;
     if (!fits(layout, std::numeric_limits<uint64_t>::max(), why)) return tensor;
     Elements elements;
-    (void)findElements(layout, elements);
+    (void)findElements(asStored(layout), elements);
     vkattn_result result;
     tensor.memory_ = TensorMemory::create(impl_, elements.end * elementSize(layout.dtype), result, why);
     if (tensor.memory_) tensor.layout_ = layout;
@@ -90,13 +91,14 @@ vkattn_result DeviceTensor::upload(const void *data, uint64_t bytes, std::string
     if (const auto r = checkCopy(memory_ != nullptr, layout_, data, bytes, why)) return r;
     if (bytes == 0) return VKATTN_OK;
     const uint64_t size = elementSize(layout_.dtype);
-    if (isDense(layout_)) return memory_->write(layout_.offsetElems * size, data, bytes, why);
+    const vkattn_layout stored = asStored(layout_);
+    if (isDense(stored)) return memory_->write(stored.offsetElems * size, data, bytes, why);
     Elements elements;
-    (void)findElements(layout_, elements);
+    (void)findElements(stored, elements);
     std::vector<unsigned char> image((elements.end - elements.begin) * size);
     if (const auto r = memory_->read(elements.begin * size, image.data(), image.size(), why)) return r;
     const auto *from = static_cast<const unsigned char *>(data);
-    eachElement(layout_, [&](uint64_t in, uint64_t n) { std::memcpy(image.data() + (in - elements.begin) * size, from + n * size, size); });
+    eachElement(stored, [&](uint64_t in, uint64_t n) { std::memcpy(image.data() + (in - elements.begin) * size, from + n * size, size); });
     return memory_->write(elements.begin * size, image.data(), image.size(), why);
 }
 
@@ -104,13 +106,14 @@ vkattn_result DeviceTensor::download(void *data, uint64_t bytes, std::string *wh
     if (const auto r = checkCopy(memory_ != nullptr, layout_, data, bytes, why)) return r;
     if (bytes == 0) return VKATTN_OK;
     const uint64_t size = elementSize(layout_.dtype);
-    if (isDense(layout_)) return memory_->read(layout_.offsetElems * size, data, bytes, why);
+    const vkattn_layout stored = asStored(layout_);
+    if (isDense(stored)) return memory_->read(stored.offsetElems * size, data, bytes, why);
     Elements elements;
-    (void)findElements(layout_, elements);
+    (void)findElements(stored, elements);
     std::vector<unsigned char> image((elements.end - elements.begin) * size);
     if (const auto r = memory_->read(elements.begin * size, image.data(), image.size(), why)) return r;
     auto *to = static_cast<unsigned char *>(data);
-    eachElement(layout_, [&](uint64_t in, uint64_t n) { std::memcpy(to + n * size, image.data() + (in - elements.begin) * size, size); });
+    eachElement(stored, [&](uint64_t in, uint64_t n) { std::memcpy(to + n * size, image.data() + (in - elements.begin) * size, size); });
     return VKATTN_OK;
 }
 

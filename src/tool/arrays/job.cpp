@@ -325,6 +325,21 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
         operands[role].layout = poolOfPages(operands[role].text, dimensions, operands[role].layout, arguments.headsFirst);
     }
     checkAgreement(q, k, v, paged);
+    for (const vkattn_role role : {VKATTN_K, VKATTN_V}) {
+        if (!arguments.kvType) break;
+        vkattn_layout &layout = operands[role].layout;
+        layout.dtype = VKATTN_F32;
+        job.ofFiles[role - VKATTN_K].layout = layout;
+        const Extents extent = {layout.extent[batch], layout.extent[head], layout.extent[token], layout.extent[dim]};
+        layout = dense(operands[role].text, *arguments.kvType, extent);
+        for (Input &input : job.inputs)
+            if (input.role() == role) input.roundTo(VKATTN_F32);
+    }
+    // The same memory, of rows as long as those of the keys.
+    if (arguments.kvType && arguments.valuesInKeys > 0) {
+        v.layout = k.layout;
+        v.layout.extent[dim] = arguments.valuesInKeys;
+    }
     job.projections = describeTokenProjections(
         arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || (assumed.roles & bitOf(VKATTN_KEY_LENGTHS)) != 0, k, v);
 

@@ -12,6 +12,11 @@ namespace vkattn::tool {
 
 struct Job : JobArrays {
     vkattn_problem problem{};
+    // With --kv-type: keys and values as the files have them, and their numbers once they are loaded.
+    struct OfFile {
+        vkattn_layout layout{};
+        HostBuffer floats;
+    } ofFiles[2];
     TokenProjections projections; // before attention, whose keys and values are then what they make
 };
 

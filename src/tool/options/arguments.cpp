@@ -171,6 +171,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     addVisibleBlocks(app, run);
     addGlobalProjections(app, run);
     addTokenProjections(app, run);
+    addKvType(app, run);
     addProgramOptions(app, run);
     addFurtherOutputs(app, run);
     addScoresOptions(app, run);

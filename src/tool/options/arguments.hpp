@@ -49,6 +49,7 @@ struct RunArguments : ComputeArguments {
     uint32_t dropoutOffset = 0;
     std::optional<vkattn_dtype> roundTo;  // of q, k and v; otherwise as their files
     std::optional<vkattn_dtype> outDtype; // otherwise as q's file
+    std::optional<vkattn_dtype> kvType;   // of a cache that is made of k and v. Of `run` and `explain`
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;
     vkattn_score_stage scoresStage = VKATTN_SCORES_RAW;

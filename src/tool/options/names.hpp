@@ -160,7 +160,7 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
 }
 
 // By vkattn_dtype.
-inline constexpr std::array<const char *, 5> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32"};
+inline constexpr std::array<const char *, 10> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32", "fp8e4m3", "fp8e5m2", "q8_0", "q4_0", "int8"};
 
 // By vkattn_score_stage.
 inline constexpr std::array<const char *, 4> scoreStageNames = {"raw", "scaled", "capped", "final"};

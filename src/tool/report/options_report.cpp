@@ -53,6 +53,7 @@ Json optionsJson(const RunArguments &arguments, const vkattn_problem &problem) {
     if (arguments.slices > 1) json["slices"] = arguments.slices;
     if (arguments.roundTo) json["roundTo"] = dtypeNames[*arguments.roundTo];
     if (arguments.outDtype) json["outDtype"] = dtypeNames[*arguments.outDtype];
+    if (arguments.kvType) json["kvType"] = dtypeNames[*arguments.kvType];
     if (causal) json["causal"] = offsets ? "offset" : alignment;
     if (window) json["window"] = {problem.windowLeft, problem.windowRight};
     const auto addOffset = [&](const char *name, const vkattn_offset &offset) {

@@ -85,6 +85,14 @@ Json projectionJson(const ReportedProjection &projection) {
             {"dispatchCount", result.dispatchCount}};
 }
 
+Json cacheJson(const ReportedCache &cache) {
+    return {{"dtype", dtypeNames[cache.dtype]},
+            {"bytes", cache.bytes},
+            {"maxError", jsonNumber(cache.maxError)},
+            {"rmsError", jsonNumber(cache.rmsError)},
+            {"rmsOfOut", jsonNumber(cache.rmsOfOut)}};
+}
+
 Json toJson(const RunReport &report) {
     const RunResult &result = report.result;
     Json shapes = Json::object(), dtypes = Json::object(), outputs = Json::object();
@@ -117,6 +125,7 @@ Json toJson(const RunReport &report) {
     if (report.forward) json["forward"] = forwardJson(*report.forward);
     if (report.finite) json["finite"] = *report.finite;
     if (report.visibleBlocks) json["visibleBlocks"] = blocksJson(*report.visibleBlocks);
+    if (report.cache) json["cache"] = cacheJson(*report.cache);
     for (const ReportedProjection &projection : report.projections) json["projections"].push_back(projectionJson(projection));
     if (report.verification) {
         json["verify"] = toJson(report, *report.verification);
@@ -181,6 +190,13 @@ void printProjection(const ReportedProjection &projection, const RunResult &atte
     std::cout << "\n";
 }
 
+void printCache(const ReportedCache &cache) {
+    std::cout << "cache     " << dtypeNames[cache.dtype] << ", " << byteText(cache.bytes) << "; error of the result against float32: at most "
+              << cache.maxError << ", root mean square " << cache.rmsError;
+    if (cache.rmsOfOut > 0) std::cout << " (" << 100 * cache.rmsError / cache.rmsOfOut << " % of the result's)";
+    std::cout << "\n";
+}
+
 void printText(const RunReport &report) {
     const RunResult &result = report.result;
     std::cout.precision(4);
@@ -198,6 +214,7 @@ void printText(const RunReport &report) {
         std::cout << "; the longest of " << report.slices << " slices " << result.longestSliceMilliseconds << " ms";
     std::cout << "\n";
     if (report.visibleBlocks) printBlocks(*report.visibleBlocks);
+    if (report.cache) printCache(*report.cache);
     for (const ReportedProjection &projection : report.projections) printProjection(projection, result);
     if (report.forward) printForward(result, *report.forward);
     if (const std::string options = optionsText(report.options); !options.empty()) std::cout << "options   " << options << "\n";

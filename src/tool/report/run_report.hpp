@@ -46,6 +46,14 @@ struct ReportedProjection {
     RunResult result{};
 };
 
+// What a cache of a small type costs and does.
+struct ReportedCache {
+    vkattn_dtype dtype;
+    uint64_t bytes = 0; // of keys and values
+    // Of the result, against that of the files' own keys and values.
+    double maxError = 0, rmsError = 0, rmsOfOut = 0;
+};
+
 struct RunReport {
     const ComputeArguments &arguments;
     const JobArrays &job;
@@ -59,6 +67,7 @@ struct RunReport {
     std::optional<bool> finite{};       // of gradients, where that was counted
     std::optional<ReportedBlocks> visibleBlocks{};
     std::vector<ReportedProjection> projections{};
+    std::optional<ReportedCache> cache{};
 };
 
 // The table of shapes of a layer, on stdout; a row of it for JSON, without the verification.

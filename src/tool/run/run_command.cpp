@@ -2,6 +2,7 @@
 
 #include "tool/arrays/job.hpp"
 #include "tool/arrays/program_file.hpp"
+#include "tool/cache/small_cache.hpp"
 #include "tool/device.hpp"
 #include "tool/execution.hpp"
 #include "tool/report/options_report.hpp"
@@ -18,7 +19,8 @@ namespace {
 HostArrays loadArrays(Job &job) {
     HostArrays arrays;
     for (Input &input : job.inputs)
-        if (!isProjected(job, input.role())) arrays.add(input.role(), input.load(operation(job.problem)));
+        if (!isProjected(job, input.role()) && !isInCache(job, input.role())) arrays.add(input.role(), input.load(operation(job.problem)));
+    if (isInCache(job, VKATTN_K)) addSmallCache(job, arrays);
     arrays.add(job.outputs);
     return arrays;
 }
@@ -41,6 +43,7 @@ ExitStatus runCommand(const RunArguments &arguments) {
     report.tuning = opened.tuning.source;
     report.slices = arguments.slices;
     report.result = compute(arguments, runtime, operation(job.problem), arrays);
+    if (arguments.kvType) report.cache = compareWithFiles(arguments, opened, job, arrays);
     noteUnusedKernel(arguments, runtime);
     if (!globalRows.wanted() && report.projections.empty()) return finish(std::move(report), operation(described), arrays, files);
     if (arguments.verify)

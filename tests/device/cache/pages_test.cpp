@@ -13,12 +13,12 @@ using namespace vkattn::test;
 
 namespace {
 
-void compareDrawn(Runtime &runtime, const char *name, const Draws &draws, bool hostile) {
+void compareDrawn(Runtime &runtime, const char *name, const Draws &draws, bool hostile, uint32_t slices = 0) {
     Random random = randomFor(name);
     int computed = 0, refused = 0;
     for (int n = 0; draws.take(n); ++n) {
         Case c = drawPages(random, hostile);
-        c.deterministic = true, c.slices = 0;
+        c.deterministic = true, c.slices = slices;
         c.headDim = c.valueDim = 16; // few pipelines
         for (const vkattn_kernel kernel : KernelList()) {
             c.kernel = kernel;
@@ -62,4 +62,11 @@ TEST(PagesOnDevice, areFoundFromEveryChunk) {
     Runtime *runtime = runtimeFor(Limits::tight);
     ASSERT_TRUE(runtime);
     compareDrawn(*runtime, "pages under tight limits", {4, 14}, false);
+}
+
+// Of a slice that has less than the keys of a row, chunks of keys begin anywhere in a page.
+TEST(PagesOnDevice, areFoundByChunksOfKeys) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    compareDrawn(*runtime, "chunks of keys in pages", {5, 16}, false, 4000);
 }

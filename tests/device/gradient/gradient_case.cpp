@@ -46,7 +46,7 @@ Case asForward(Case c, vkattn_gradient_kernel kernel) {
     c.lse = true;
     c.writeNoPairs();
     c.keysHoldValues = false;
-    dropPages(c);
+    dropCacheForms(c);
     c.slices = 0;
     c.kernel = VKATTN_KERNEL_AUTO;
     return c;

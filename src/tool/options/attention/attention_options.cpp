@@ -92,6 +92,7 @@ void checkConflicts(const CLI::App &app, const RunArguments &run, const Assumpti
             "--align says where a query stands among the keys, and nothing asks for that: add --window, --causal, --alibi or a grid, or "
             "leave --align out");
     checkRules(app, run);
+    checkCache(app);
     checkProgram(run);
     const auto both = [&](vkattn_role a, vkattn_role b) { return !given(a).empty() && !given(b).empty(); };
     if (both(VKATTN_MASK, VKATTN_BIT_MASK))

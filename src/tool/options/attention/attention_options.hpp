@@ -39,6 +39,10 @@ void checkProgram(const RunArguments &run);
 void addPages(CLI::App &app, RunArguments &run);
 // --query-offset and --key-offset.
 void addOffsets(CLI::App &app, RunArguments &run);
+// --kv-type.
+void addKvType(CLI::App &app, RunArguments &run);
+// Throws Failure where these three contradict each other or other options.
+void checkCache(const CLI::App &app);
 void addVisibleBlocks(CLI::App &app, RunArguments &run);
 // --q-global, --k-global and --v-global.
 void addGlobalProjections(CLI::App &app, RunArguments &run);

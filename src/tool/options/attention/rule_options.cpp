@@ -127,38 +127,6 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
           [&](const std::string &text) { readBlockSize("--block-size", text, rules.blocks); });
 }
 
-void addPages(CLI::App &app, RunArguments &run) {
-    addFile(app, run, VKATTN_PAGE_TABLE,
-            "int32 or int64 [batch, pages]: keys and values are pools of pages, and these are each batch entry's. Where an entry is negative "
-            "or no page of the pool, its keys are hidden; --kv-lengths says how many keys there are");
-    addFile(app, run, VKATTN_PAGE_INDPTR, "In its place, FlashInfer's CSR: int32 or int64 [batch + 1], batch entry b has the pages from entry b up to entry b + 1");
-    addFile(app, run, VKATTN_PAGE_INDICES, "int32 or int64: the pages, one entry's after the other's");
-    addFile(app, run, VKATTN_LAST_PAGE_LENGTHS, "int32 or int64 [batch]: how many tokens each entry's last page holds");
-    constexpr std::array<const char *, 2> names = {"nhd", "hnd"};
-    addValue(app, "--page-layout", "nhd|hnd", "Of the pools: [page, token, head, dim] (default) or [page, head, token, dim]",
-             [&run, names](const std::string &text) { run.headsFirst = parseWord("--page-layout", text, names) == 1; });
-}
-
-void addOffsets(CLI::App &app, RunArguments &run) {
-    const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
-        addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
-            vkattn_offset &into = run.rules.*offset;
-            const bool isNumber = given.find_first_not_of("-+0123456789") == std::string::npos;
-            if (!isNumber) {
-                into.kind = VKATTN_OFFSET_ARRAY;
-                run.files[role] = given;
-                return;
-            }
-            into.kind = VKATTN_OFFSET_NUMBER;
-            if (!parseInteger(given, into.tokens) || std::abs(int64_t{into.tokens}) > VKATTN_MAX_OFFSET)
-                badValue(name, "a number of tokens from -268435456 to 268435456, or a file of one for each batch entry", given);
-        });
-    };
-    add("--query-offset", VKATTN_QUERY_OFFSETS, &RuleArguments::queryOffset,
-        "Query i stands at i + N, for --causal, --window, --alibi and grids, in place of an alignment; or int32 or int64 [batch]");
-    add("--key-offset", VKATTN_KEY_OFFSETS, &RuleArguments::keyOffset, "Key j stands at j + N, likewise");
-}
-
 void addVisibleBlocks(CLI::App &app, RunArguments &run) {
     addValue(app, "--visible-blocks", "Q,K",
              "First find the blocks of Q queries and K keys that have anything to see, whatever hides the rest, and have the kernel skip the "
@@ -208,14 +176,6 @@ void checkRules(const CLI::App &app, const RunArguments &run) {
     needs("--dilation", "--window", "the dilation says how far the keys of a window lie apart, so add --window, or leave it out");
     needs("--global-tokens", "--window", "without a window every token sees all keys, so add --window, or leave it out");
     needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
-    apart("--align", "--query-offset", "both say where a query stands among the keys");
-    apart("--align", "--key-offset", "both say where a query stands among the keys");
-    for (const char *part : {"--page-indptr", "--page-indices", "--last-page-lengths"})
-        for (const char *other : {"--page-indptr", "--page-indices", "--last-page-lengths"})
-            needs(part, other, "pages in CSR take three files, so add it, or leave them out");
-    apart("--page-table", "--page-indptr", "both say which pages a batch entry has");
-    apart("--kv-lengths", "--page-indptr", "both say how many keys a batch entry has");
-    if (!given("--page-indptr")) needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
     needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
     needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
     needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");

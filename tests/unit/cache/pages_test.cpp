@@ -1,9 +1,11 @@
 // Keys and values in pages on the CPU: what comes out is what the same keys give where they lie one after the other.
 #include "conform/cases/case_text.hpp"
-#include "cpu_runs.hpp"
+#include "unit/cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/pages.hpp"
 #include "support/seed.hpp"
+
+#include <vkattn/operations.hpp>
 
 #include <gtest/gtest.h>
 
@@ -14,13 +16,7 @@ using namespace vkattn::test;
 namespace {
 
 void expectVerified(const vkattn_problem &problem, const std::vector<vkattn_operand_memory> &operands, const Case &c) {
-    vkattn_verify_options options{};
-    options.structSize = sizeof options;
-    options.allRows = 1;
-    vkattn_verify_report report{};
-    vkattn_diagnostic why{};
-    ASSERT_EQ(vkattnCpuVerify(&problem, operands.data(), static_cast<uint32_t>(operands.size()), &options, &report, &why), VKATTN_OK)
-        << why.message;
+    const vkattn_verify_report report = verifiedOnCpu(operation(problem), operands, caseText(c));
     ASSERT_TRUE(report.passed) << caseText(c) << ": " << report.worstGot << ", expected " << report.worstExpected;
 }
 

@@ -1,0 +1,117 @@
+// Loads of the small types of caches as floats, for one Highway target.
+#if defined(VKATTN_CPU_SMALL_TYPES_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef VKATTN_CPU_SMALL_TYPES_INL_HPP
+#undef VKATTN_CPU_SMALL_TYPES_INL_HPP
+#else
+#define VKATTN_CPU_SMALL_TYPES_INL_HPP
+#endif
+
+#include "problem/tensor.hpp"
+#include "util/small_types.hpp"
+
+#include "cpu/vectors-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace vkattn {
+namespace HWY_NAMESPACE {
+
+static_assert(lanes <= blockElements / 2, "a vector lies in one half of a block");
+
+// What a pointer is to an element that has bytes of its own: it counts elements from the beginning of a row.
+template <vkattn_dtype type> struct SmallElement {
+    const unsigned char *row;
+    ptrdiff_t at = 0;
+
+    [[nodiscard]] HWY_INLINE SmallElement operator+(ptrdiff_t elements) const { return {row, at + elements}; }
+    HWY_INLINE SmallElement &operator+=(ptrdiff_t elements) {
+        at += elements;
+        return *this;
+    }
+    // The block of the element, and the element's number there.
+    [[nodiscard]] HWY_INLINE const unsigned char *block() const { return row + (at >> 5) * static_cast<ptrdiff_t>(bytesOfBlock(type)); }
+    [[nodiscard]] HWY_INLINE uint32_t inBlock() const { return static_cast<uint32_t>(at & 31); }
+};
+using E4m3 = SmallElement<VKATTN_FP8_E4M3>;
+using E5m2 = SmallElement<VKATTN_FP8_E5M2>;
+using Q8 = SmallElement<VKATTN_Q8_0>;
+using Q4 = SmallElement<VKATTN_Q4_0>;
+using Int8 = SmallElement<VKATTN_INT8>;
+
+// Returns the same dim of the row that begins so many elements later.
+template <class Pointer> HWY_INLINE Pointer ofRow(Pointer from, ptrdiff_t elements) {
+    return from + elements;
+}
+template <> HWY_INLINE Int8 ofRow(Int8 from, ptrdiff_t elements) {
+    return {from.row + elements, from.at}; // its scale lies where its row begins
+}
+
+// Bits of an element that tell how much of memory a loop takes at a time.
+template <class Pointer> constexpr size_t bitsOfElement = 8 * sizeof(*Pointer());
+template <vkattn_dtype type> constexpr size_t bitsOfElement<SmallElement<type>> = type == VKATTN_Q4_0 ? 4 : 8;
+
+HWY_INLINE float loadFloat(E4m3 from) {
+    return e4m3ToFloat(from.row[from.at]);
+}
+HWY_INLINE float loadFloat(E5m2 from) {
+    return e5m2ToFloat(from.row[from.at]);
+}
+HWY_INLINE float loadFloat(Q8 from) {
+    return q8Element(from.block(), from.inBlock());
+}
+HWY_INLINE float loadFloat(Q4 from) {
+    return q4Element(from.block(), from.inBlock());
+}
+HWY_INLINE float loadFloat(Int8 from) {
+    return int8Element(from.row, static_cast<uint32_t>(from.at));
+}
+
+// Of bits that each lie in 16 bits.
+HWY_INLINE Vector fromHalves(hn::Vec<hn::Rebind<uint16_t, Floats>> bits) {
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2) || HWY_ARCH_ARM_A64
+    return hn::PromoteTo(Floats(), hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), bits)); // the processor has an instruction
+#else
+    HWY_ALIGN uint16_t each[lanes];
+    hn::Store(bits, hn::Rebind<uint16_t, Floats>(), each);
+    return loadFloats(reinterpret_cast<const Half *>(each));
+#endif
+}
+HWY_INLINE Vector loadFloats(E5m2 from) {
+    const hn::Rebind<uint16_t, Floats> wide;
+    return fromHalves(hn::ShiftLeft<8>(hn::PromoteTo(wide, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.row + from.at))));
+}
+// Exact: moved to a binary16's place, the bits are the value times 2^-8, denormals included. A denormal f32 would cost a hundred cycles.
+HWY_INLINE Vector loadFloats(E4m3 from) {
+    const hn::Rebind<uint16_t, Floats> wide;
+    const auto bits = hn::PromoteTo(wide, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.row + from.at));
+    const auto magnitude = hn::And(bits, hn::Set(wide, 0x7fu)), sign = hn::ShiftLeft<8>(hn::And(bits, hn::Set(wide, 0x80u)));
+    const auto notANumber = hn::IfThenElseZero(hn::Eq(magnitude, hn::Set(wide, 0x7fu)), hn::Set(wide, 0x7c00u));
+    return hn::Mul(fromHalves(hn::Or(hn::Or(sign, hn::ShiftLeft<7>(magnitude)), notANumber)), hn::Set(Floats(), 256.0f));
+}
+
+HWY_INLINE Vector scaledCodes(const unsigned char *codes, Vector scale) {
+    const auto bytes = hn::LoadU(hn::Rebind<int8_t, Floats>(), reinterpret_cast<const int8_t *>(codes));
+    return hn::Mul(hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), bytes)), scale);
+}
+HWY_INLINE Vector loadFloats(Int8 from) {
+    return scaledCodes(from.row + int8ScaleBytes + from.at, hn::Set(Floats(), int8Scale(from.row)));
+}
+HWY_INLINE Vector scaleOfBlock(const unsigned char *block) {
+    uint16_t half;
+    std::memcpy(&half, block, 2);
+    return fromHalves(hn::Set(hn::Rebind<uint16_t, Floats>(), half));
+}
+// Of blocks: `from` is a whole number of vectors into the row.
+HWY_INLINE Vector loadFloats(Q8 from) {
+    return scaledCodes(from.block() + 2 + from.inBlock(), scaleOfBlock(from.block()));
+}
+HWY_INLINE Vector loadFloats(Q4 from) {
+    const Ints i;
+    const auto bytes = hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.block() + 2 + from.inBlock() % 16));
+    const auto codes = from.inBlock() < 16 ? hn::And(bytes, hn::Set(i, 15)) : hn::ShiftRight<4>(bytes);
+    return hn::Mul(hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(i, 8))), scaleOfBlock(from.block()));
+}
+
+} // namespace HWY_NAMESPACE
+} // namespace vkattn
+HWY_AFTER_NAMESPACE();
+#endif
