@@ -31,6 +31,8 @@ MUTATIONS = [
     ("pages-bound-as-batch-entries", "src/core/plan/operands.hpp", "isOutput(role), p.keysLieAnywhere(), c, tokens", "isOutput(role), p.ragged(), c, tokens",
      "device PagesOnDevice.*"),
     ("pages-of-a-chunk-of-keys", "src/core/plan/operands.hpp", "    if (p.paged()) tokens.first = 0; // of a page\n", "", "device PagesOnDevice.*"),
+    ("linear-parts-of-the-first-heads", "src/core/linear/linear_plan.cpp", "return {own / parts * part, own / parts};", "return {0, own / parts};", "device LinearOnDevice.headsInParts"),
+    ("linear-parts-share-the-first-head", "src/core/linear/linear_plan.cpp", "HeadRange{part / (parts / own), 1}", "HeadRange{0, 1}", "device LinearOnDevice.headsInParts"),
     ("small-types-strides-in-elements", "src/core/plan/operands.hpp", "t.stride[d] / elements * units", "t.stride[d]", "device SmallTypesOnDevice.*"),
     ("small-types-runs-over-blocks", "src/core/kernels/flash_plan.cpp", "(dtype == VKATTN_Q8_0 ? 32 : 16)", "64", "device SmallTypesOnDevice.*"),
     ("small-types-blocks-in-words", "src/core/plan/operands.hpp", "    if (isBlockType(t.dtype)) return dimsAdjacent;\n", "", "device SmallTypesOnDevice.*"),

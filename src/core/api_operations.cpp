@@ -79,7 +79,7 @@ uint32_t chunksOf(const VisibleBlocksPlan &plan) {
     return plan.dispatchCount ? plan.forward.chunkCount() : 0;
 }
 uint32_t chunksOf(const LinearPlan &plan) {
-    return plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
+    return plan.dispatchCount ? plan.steps * plan.spans() : 0;
 }
 uint32_t chunksOf(const LinearGradientPlan &plan) {
     return plan.dispatchCount ? plan.batchSteps * plan.spans : 0;

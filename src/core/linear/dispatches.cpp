@@ -13,7 +13,7 @@ enum class Stage { mapKeys, mapRows, normalize, prepare, scan, token };
 
 // Some chunks of some batch entries.
 struct SpanOfChunks {
-    uint32_t batchFirst, batches;
+    uint32_t batchFirst, batches, headPart;
     bool reading;
     uint32_t chunkFirst, chunks;
     bool first, last; // of the spans of keys
@@ -21,7 +21,7 @@ struct SpanOfChunks {
 
 SpanOfChunks spanOf(const LinearPlan &plan, uint32_t step, uint32_t number) {
     SpanOfChunks span{};
-    span.batchFirst = step * plan.batches;
+    span.batchFirst = step / plan.headParts * plan.batches, span.headPart = step % plan.headParts;
     span.batches = std::min(plan.batches, plan.linear.batch - span.batchFirst);
     span.reading = number >= plan.keySpans;
     const uint32_t within = span.reading ? number - plan.keySpans : number, all = span.reading ? plan.rowChunks : plan.keyChunks;
@@ -94,11 +94,12 @@ uint32_t rolesOf(Stage stage, const LinearPlan &plan, const SpanOfChunks &span) 
            bit(VKATTN_SNAPSHOTS);
 }
 
-Operand operandOf(const LinearAttention &a, const Slot &each, const SpanOfChunks &span) {
-    const Tensor &t = a.tensor(each.role);
+Operand operandOf(const LinearPlan &plan, const Slot &each, const SpanOfChunks &span) {
+    const Tensor &t = plan.linear.tensor(each.role);
     const uint32_t *e = t.extent;
-    return tensorOperand(t, each.role, findLinearOperand(each.role)->output, {{span.batchFirst, 0, 0, 0}, {span.batches, e[1], e[2], e[3]}},
-                         {span.batchFirst, 0, 0, 0}, each.base);
+    const linear::HeadRange heads = linear::headsOfPart(plan.linear, e[1], span.headPart, plan.headParts);
+    return tensorOperand(t, each.role, findLinearOperand(each.role)->output,
+                         {{span.batchFirst, heads.first, 0, 0}, {span.batches, heads.count, e[2], e[3]}}, {span.batchFirst, heads.first, 0, 0}, each.base);
 }
 
 LinearPush pushOf(const LinearPlan &plan, const SpanOfChunks &span) {
@@ -112,7 +113,7 @@ LinearPush pushOf(const LinearPlan &plan, const SpanOfChunks &span) {
     push.rows = a.stateRows;
     push.rowPitch = plan.rowPitch, push.columnPitch = plan.columnPitch;
     push.snapshotTokens = plan.snapshotTokens, push.chunksPerSnapshot = plan.chunksPerSnapshot;
-    push.heads = a.heads, push.stateHeads = a.stateHeads;
+    push.heads = a.heads / plan.headParts, push.stateHeads = plan.headsOfPart();
     push.scale = scaleOfRows(a);
     push.epsilon = a.epsilon;
     push.stateBase = static_cast<uint32_t>(plan.stateBegin / 4);
@@ -132,7 +133,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     d.operands[slotWorkspace] = whole;
     const uint32_t used = rolesOf(stage, plan, span);
     for (const Slot &each : slots)
-        if ((used >> each.operand & 1u) && a.bytesUsed(each.role).size() > 0) d.operands[each.slot] = operandOf(a, each, span);
+        if ((used >> each.operand & 1u) && a.bytesUsed(each.role).size() > 0) d.operands[each.slot] = operandOf(plan, each, span);
     if (a.has(VKATTN_KEY_LENGTHS))
         d.operands[slotLinearLengths] =
             arrayOperand(VKATTN_KEY_LENGTHS, span.batchFirst, span.batches, span.batchFirst, offsetof(LinearPush, lengthsBase));
@@ -148,7 +149,7 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     if (stage == Stage::scan && plan.spans() == 1) constants.form |= formLinearOneSpan;
     if (stage == Stage::prepare && tile.wholeSubgroups) constants.form |= formLinearWholeSubgroups;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
-    d.groups[1] = a.stateHeads, d.groups[2] = span.batches;
+    d.groups[1] = plan.headsOfPart(), d.groups[2] = span.batches;
     const uint32_t ofFeatures = divideUp(a.stateRows, tile.featureLanes);
     switch (stage) {
     case Stage::mapKeys:
@@ -187,7 +188,7 @@ void makeSetUp(const LinearPlan &plan, uint32_t number, Dispatch &d) {
         const Tensor &t = plan.linear.tensor(each.role);
         uint32_t *const own = words + size_t{each.operand} * linearOperandWords;
         for (int axis = 0; axis < 4; ++axis) own[axis] = stride(t, axis);
-        own[4] = std::max(t.extent[1], 1u);
+        own[4] = std::max(linear::headsOfPart(plan.linear, t.extent[1], 0, plan.headParts).count, 1u);
     }
     const LinearBlock &block = plan.block;
     words[linearKeysAt] = block.keys, words[linearRowsAt] = block.rows;

@@ -148,7 +148,20 @@ uint64_t roundsOfPrepare(const LinearPlan &plan) {
 }
 
 uint64_t chunkBytes(const LinearPlan &plan, uint64_t batches) {
-    return plan.singleToken() ? 0 : 4 * batches * plan.linear.stateHeads * plan.block.words;
+    return plan.singleToken() ? 0 : 4 * batches * plan.headsOfPart() * plan.block.words;
+}
+
+// Whether each operand of so many batch entries fits a binding, and a dispatch takes the heads, cut into parts of these.
+bool operandsFit(const LinearPlan &plan, const Caps &caps, uint32_t batches, uint32_t parts) {
+    const LinearAttention &a = plan.linear;
+    if (a.stateHeads % parts || a.heads % parts || a.stateHeads / parts > caps.maxWorkgroupCount[1]) return false;
+    for (const LinearOperand &each : linearOperands()) {
+        const Tensor &t = a.tensor(each.role);
+        if (!each.layout || !t.present()) continue;
+        const linear::HeadRange heads = linear::headsOfPart(a, t.extent[1], 0, parts);
+        if (heads.count == 0 || !bindable(caps, t.span({{}, {batches, heads.count, t.extent[2], t.extent[3]}}).size())) return false;
+    }
+    return true;
 }
 
 vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic *why) {
@@ -156,25 +169,20 @@ vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic 
     const LinearAttention &a = plan.linear;
     if (roundsOfPrepare(plan) > maxKeysPerLane)
         return refuse(linearWords, "has more features, or more heads of out to a state, than one shader may loop over", why);
-    if (a.stateHeads > caps.maxWorkgroupCount[1] || divideUp(a.valueDim, plan.tile.columns()) > caps.maxWorkgroupCount[0])
-        return refuse(linearWords, "has more heads than the device has workgroups", why);
+    if (divideUp(a.valueDim, plan.tile.columns()) > caps.maxWorkgroupCount[0])
+        return refuse(linearWords, "has more value dims than the device has workgroups", why);
     const uint64_t budget = std::min<uint64_t>(limits.maxWorkspaceBytes, mostBindable(caps));
     const auto bytes = [&](uint64_t batches, uint64_t chunks) {
         return plan.stateBegin + roundUpTo(linear::stateBytes(plan, batches), plan.workspaceAlignment) + chunks * chunkBytes(plan, batches);
     };
-    const auto operandsFit = [&](uint32_t batches) {
-        for (const LinearOperand &each : linearOperands()) {
-            const Tensor &t = a.tensor(each.role);
-            if (each.layout && t.present() && !bindable(caps, t.span({{}, {batches, t.extent[1], t.extent[2], t.extent[3]}}).size())) return false;
-        }
-        return true;
-    };
+    // As few parts of heads as it takes for one batch entry.
+    while (plan.headParts <= a.stateHeads && !operandsFit(plan, caps, 1, plan.headParts)) ++plan.headParts;
+    if (plan.headParts > a.stateHeads)
+        return refuse(linearWords, "has an operand of which one state head spans more than the device binds at a time", why);
     // A span of a chunk or two is not worth its dispatches: one batch entry may exceed the cap, but not what a binding holds.
     const uint32_t all = std::max(plan.keyChunks, plan.rowChunks), few = std::min(all, 16u);
-    plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]), [&](uint32_t n) { return operandsFit(n) && bytes(n, few) <= budget; });
+    plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]), [&](uint32_t n) { return operandsFit(plan, caps, n, plan.headParts) && bytes(n, few) <= budget; });
     plan.batches = std::max(plan.batches, 1u);
-    if (!operandsFit(1))
-        return refuse(linearWords, "has an operand of which one batch entry spans more than the device binds at a time", why);
     if (!bindable(caps, bytes(1, 1))) return refuse(linearWords, "needs more memory in one binding than the device has", why);
     const uint32_t ofFeatures = divideUp(a.stateRows, plan.tile.featureLanes);
     uint32_t most = all;
@@ -189,10 +197,10 @@ vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic 
         plan.spanChunks = divideUp(all, std::min(roundUp(divideUp(all, plan.spanChunks), std::min(plan.slices, all)), all));
     plan.keySpans = divideUp(plan.keyChunks, plan.spanChunks);
     plan.rowSpans = divideUp(plan.rowChunks, plan.spanChunks);
-    plan.batchSteps = divideUp(a.batch, plan.batches);
+    plan.steps = divideUp(a.batch, plan.batches) * plan.headParts;
     plan.chunksBegin = bytes(plan.batches, 0);
     plan.workspaceBytes = bytes(plan.batches, std::min(plan.spanChunks, all));
-    return setDispatchCount(linearWords, linear::setUpDispatches + static_cast<double>(plan.batchSteps) * plan.perStep(), plan, why);
+    return setDispatchCount(linearWords, linear::setUpDispatches + static_cast<double>(plan.steps) * plan.perStep(), plan, why);
 }
 
 uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
@@ -233,9 +241,17 @@ uint32_t firstDispatchOfSpan(const Schedule &schedule, uint32_t span) {
 
 } // namespace
 
+linear::HeadRange linear::headsOfPart(const LinearAttention &a, uint32_t own, uint32_t part, uint32_t parts) {
+    if (parts == 1 || own <= 1) return {0, own};
+    if (a.mapping == VKATTN_HEADS_MODULO && (own != a.stateHeads || a.heads != a.stateHeads)) return {0, 0};
+    if (own % parts == 0) return {own / parts * part, own / parts};
+    // Several parts share a head.
+    return parts % own == 0 ? HeadRange{part / (parts / own), 1} : HeadRange{0, 0};
+}
+
 uint64_t linear::stateBytes(const LinearPlan &plan, uint64_t batches) {
     if (plan.singleToken()) return 0;
-    return 4 * batches * plan.linear.stateHeads * (uint64_t{plan.linear.stateRows} * plan.columnPitch + 2ull * plan.rowPitch);
+    return 4 * batches * plan.headsOfPart() * (uint64_t{plan.linear.stateRows} * plan.columnPitch + 2ull * plan.rowPitch);
 }
 
 vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits, LinearPlan &out, vkattn_diagnostic *why) {
@@ -243,6 +259,7 @@ vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits,
     out = LinearPlan{};
     beginSchedule(out, linearSchedule, "linear", "vkattn linear attention", given.slices, caps);
     out.linear = given;
+    out.headParts = 1;
     const LinearAttention &a = out.linear;
     if (caps.maxStorageBuffersPerStage < fullSlots)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s needs %u storage buffers a stage; the device has %u; %s", linearWords.name, fullSlots,
@@ -265,7 +282,7 @@ vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits,
 }
 
 SliceUnits sliceUnits(const LinearPlan &plan) {
-    return {plan, plan.dispatchCount ? plan.batchSteps * plan.spans() : 0, workBeforeSpan, firstDispatchOfSpan};
+    return {plan, plan.dispatchCount ? plan.steps * plan.spans() : 0, workBeforeSpan, firstDispatchOfSpan};
 }
 
 uint32_t mostSlices(const LinearPlan &plan, const PlanLimits &limits) {
@@ -285,7 +302,7 @@ void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_expl
     out.form = plan.singleToken() ? "one token, columns of the state in lanes"
                : chunked          ? "chunks of tokens, columns of the state in lanes"
                                   : "token by token, columns of the state in lanes";
-    out.chunkCount = plan.dispatchCount ? plan.batchSteps * plan.spans() : 0;
+    out.chunkCount = plan.dispatchCount ? plan.steps * plan.spans() : 0;
     out.rowsPerWorkgroup = plan.tile.columns();
     out.keysPerStep = plan.tile.chunkTokens;
     out.flops = out.flopsFull = plan.linear.flops();

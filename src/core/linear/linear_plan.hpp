@@ -41,7 +41,9 @@ struct LinearPlan : Schedule {
     uint32_t keyChunks, rowChunks;
     uint32_t spanChunks; // at most
     uint32_t keySpans, rowSpans;
-    uint32_t batches, batchSteps; // batch entries of a dispatch
+    uint32_t batches;   // batch entries of a dispatch
+    uint32_t headParts; // the state heads of a batch entry are cut into so many, a step each
+    uint32_t steps;     // of all batch entries and parts
     uint32_t rowPitch, columnPitch;
     uint64_t stateBegin, chunksBegin; // bytes of the workspace
 
@@ -51,6 +53,7 @@ struct LinearPlan : Schedule {
     [[nodiscard]] bool inArrays() const { return linear.hasMaximum() || linear.decaysKeyDims(); }
     [[nodiscard]] bool singleToken() const { return tile.blockRows > 0; }
     [[nodiscard]] bool readsInChunks() const { return (form & interop::formLinearRows) && (form & interop::formLinearCausal); }
+    [[nodiscard]] uint32_t headsOfPart() const { return linear.stateHeads / headParts; }
     [[nodiscard]] uint32_t groupHeads() const { return linear.heads / linear.stateHeads; }
     [[nodiscard]] uint32_t spans() const { return keySpans + rowSpans; }
     [[nodiscard]] uint32_t spanOfKeys() const {
@@ -74,6 +77,12 @@ static_assert(sizeof(LinearPlan) < 4096, "plans live on the stack");
 void explainLinear(const LinearPlan &plan, const PlanLimits &limits, vkattn_explanation &out);
 
 namespace linear {
+// Heads of an operand.
+struct HeadRange {
+    uint32_t first, count;
+};
+// Returns those that a part of the state heads takes, of an operand with `own` heads. A count of 0: they do not lie together.
+[[nodiscard]] HeadRange headsOfPart(const LinearAttention &linear, uint32_t own, uint32_t part, uint32_t parts);
 constexpr uint32_t setUpDispatches = divideUp(linearEnvironmentWords, environmentWordsAtOnce);
 [[nodiscard]] Dispatch dispatch(const LinearPlan &plan, uint32_t index);
 [[nodiscard]] PipelineSet pipelines(const LinearPlan &plan);

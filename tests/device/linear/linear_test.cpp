@@ -43,6 +43,23 @@ TEST(LinearOnDevice, drawnCasesMeetTightLimits) {
     expectDrawnCasesPass(*runtime, "linear attention under tight limits", {12, 150}, true);
 }
 
+// Heads that no binding takes together, two or one at a time; keys with half as many heads, which parts share.
+TEST(LinearOnDevice, headsInParts) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::tight);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("heads of linear attention in parts");
+    for (const vkattn_linear_rule rule : rules)
+        for (const uint32_t tokens : {130u, 260u}) {
+            LinearCase c = caseOf(rule, {2, 4, tokens, 32, 32}, random);
+            c.linear.k = packed(VKATTN_F32, 2, 2, tokens, 32);
+            if (c.linear.decay.extent[0]) c.linear.decay = packed(VKATTN_F32, 2, 1, tokens, 1);
+            c.tensors.clear();
+            c.fill(random);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        }
+}
+
 // Lengths around the ends of chunks, with a state before the first token, in both forms.
 TEST(LinearOnDevice, everyLengthAndForm) {
     SKIP_WITHOUT_BUFFERS();

@@ -36,7 +36,7 @@ LinearPush pushOf(const Dispatch &d) {
 
 // Scans go over the chunks of keys, and then over reading chunks, each once and in order.
 void expectChunksOnceAndInOrder(const LinearPlan &plan, const std::string &name) {
-    uint32_t next[2] = {}, batches = 0;
+    uint32_t next[2] = {}, units = 0; // of batch entries and state heads
     for (uint32_t n = linear::setUpDispatches; n < plan.dispatchCount; ++n) {
         const Dispatch d = plan.type->dispatch(plan, n);
         EXPECT_TRUE(d.barrierBefore) << name;
@@ -45,7 +45,8 @@ void expectChunksOnceAndInOrder(const LinearPlan &plan, const std::string &name)
         const bool reading = d.key.constants[constantForm] & formLinearReading;
         if (!reading && push.chunkFirst == 0) {
             next[0] = next[1] = 0;
-            batches += d.groups[2];
+            units += d.groups[1] * d.groups[2];
+            EXPECT_EQ(push.stateHeads, d.groups[1]) << name;
             EXPECT_EQ(push.span & spanFirst, spanFirst) << name;
         }
         EXPECT_EQ(push.chunkFirst, next[reading]) << name;
@@ -57,7 +58,7 @@ void expectChunksOnceAndInOrder(const LinearPlan &plan, const std::string &name)
     }
     EXPECT_EQ(next[0], plan.keyChunks) << name;
     EXPECT_EQ(next[1], plan.rowChunks) << name;
-    EXPECT_EQ(batches, plan.linear.batch) << name;
+    EXPECT_EQ(units, plan.linear.batch * plan.linear.stateHeads) << name;
 }
 
 vkattn_linear_attention plain(uint32_t batch, uint32_t heads, uint32_t tokens, uint32_t dims) {
@@ -123,10 +124,24 @@ TEST(LinearPlan, saysWhatADeviceCannotDo) {
     EXPECT_EQ(makePlan(plain(1, 1, 9, 9), limitsOf(capsOf(1u << 27, 4)), plan, why), VKATTN_ERROR_UNSUPPORTED);
     EXPECT_STREQ(why.message, "linear attention needs 11 storage buffers a stage; the device has 4; compute it on the CPU");
     EXPECT_EQ(makePlan(plain(1, 1, 4000, 64), limitsOf(capsOf(1u << 16)), plan, why), VKATTN_ERROR_UNSUPPORTED);
-    EXPECT_NE(std::string(why.message).find("one batch entry spans more than the device binds at a time"), std::string::npos) << why.message;
-    vkattn_linear_attention many = plain(1, 70000, 1, 1);
-    EXPECT_EQ(makePlan(many, limitsOf(capsOf(1u << 27)), plan, why), VKATTN_ERROR_UNSUPPORTED);
-    EXPECT_NE(std::string(why.message).find("more heads than the device has workgroups"), std::string::npos) << why.message;
+    EXPECT_NE(std::string(why.message).find("one state head spans more than the device binds at a time"), std::string::npos) << why.message;
+}
+
+// Heads that no binding holds together, or more of them than a dispatch has workgroups for, take steps of their own.
+TEST(LinearPlan, cutsHeadsWhereABatchEntryIsTooLarge) {
+    LinearPlan plan{};
+    vkattn_diagnostic why{};
+    ASSERT_EQ(makePlan(plain(2, 8, 65536, 64), limitsOf(capsOf(1u << 27)), plan, why), VKATTN_OK) << why.message; // 2^27 bytes, and where they begin
+    EXPECT_EQ(plan.headParts, 2u);
+    EXPECT_EQ(plan.steps, 4u);
+    vkattn_linear_attention grouped = plain(1, 8, 65536, 64);
+    grouped.k = grouped.v = packed(VKATTN_F32, 1, 2, 65536, 64);
+    ASSERT_EQ(makePlan(grouped, limitsOf(capsOf(1u << 27)), plan, why), VKATTN_OK) << why.message;
+    EXPECT_EQ(plan.headParts, 2u);
+    grouped.headMapping = VKATTN_HEADS_MODULO; // heads of a part would lie apart
+    EXPECT_EQ(makePlan(grouped, limitsOf(capsOf(1u << 27)), plan, why), VKATTN_ERROR_UNSUPPORTED);
+    ASSERT_EQ(makePlan(plain(1, 70000, 1, 1), limitsOf(capsOf(1u << 27)), plan, why), VKATTN_OK) << why.message;
+    EXPECT_EQ(plan.headParts, 2u);
 }
 
 TEST(LinearPlan, isExplained) {
