@@ -18,14 +18,18 @@ struct LeftMatrix {
     size_t row, inner;
 };
 
-// Adds rows x vectors of a b to `to`.
+// Adds rows x vectors of a b to `to`, whose rows are first multiplied by `factors`; NULL: they are not.
 template <size_t rows, size_t vectors>
 HWY_INLINE void addBlock(const LeftMatrix &a, size_t inner, const float *HWY_RESTRICT b, size_t bStride, float *HWY_RESTRICT to,
-                         size_t toStride) {
+                         size_t toStride, const float *factors) {
     const Floats f;
     Vector sum[rows][vectors];
     VKATTN_UNROLL for (size_t i = 0; i < rows; ++i) VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[i][v] =
         hn::Load(f, to + i * toStride + v * lanes);
+    if (factors) VKATTN_UNROLL for (size_t i = 0; i < rows; ++i) {
+            const auto factor = hn::Set(f, factors[i]);
+            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[i][v] = hn::Mul(factor, sum[i][v]);
+        }
     const float *left = a.data;
     for (size_t n = 0; n < inner; ++n, left += a.inner, b += bStride) {
         Vector right[vectors];
@@ -40,20 +44,24 @@ HWY_INLINE void addBlock(const LeftMatrix &a, size_t inner, const float *HWY_RES
 }
 
 template <size_t vectors>
-HWY_INLINE void addColumns(const LeftMatrix &a, size_t inner, const float *b, size_t bStride, size_t rows, float *to, size_t toStride) {
-    constexpr size_t most = registers == 32 ? 4 : 2;
+HWY_INLINE void addColumns(const LeftMatrix &a, size_t inner, const float *b, size_t bStride, size_t rows, float *to, size_t toStride,
+                           const float *factors) {
+    const auto factorsFrom = [&](size_t i) { return factors ? factors + i : nullptr; };
+    constexpr size_t most = vectors == 1 ? 8 : registers == 32 ? 4 : 2;
     size_t i = 0;
     for (; i + most <= rows; i += most)
-        addBlock<most, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride);
-    for (; i < rows; ++i) addBlock<1, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride);
+        addBlock<most, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride, factorsFrom(i));
+    for (; i < rows; ++i)
+        addBlock<1, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride, factorsFrom(i));
 }
 
-// Adds a b to `to`: `rows` rows of a, `inner` terms, and so many columns, whole cache lines.
+// Adds a b to `to`: `rows` rows of a, `inner` terms, and so many columns, whole cache lines. `factors`: what the rows of `to` are
+// multiplied by before; NULL: nothing.
 inline void addProduct(const LeftMatrix &a, size_t inner, const float *b, size_t bStride, size_t rows, size_t columns, float *to,
-                       size_t toStride) {
+                       size_t toStride, const float *factors = nullptr) {
     size_t c = 0;
-    for (; c + 4 * lanes <= columns; c += 4 * lanes) addColumns<4>(a, inner, b + c, bStride, rows, to + c, toStride);
-    for (; c < columns; c += lanes) addColumns<1>(a, inner, b + c, bStride, rows, to + c, toStride);
+    for (; c + 4 * lanes <= columns; c += 4 * lanes) addColumns<4>(a, inner, b + c, bStride, rows, to + c, toStride, factors);
+    for (; c < columns; c += lanes) addColumns<1>(a, inner, b + c, bStride, rows, to + c, toStride, factors);
 }
 
 // Returns the sum of term(n) over the vectors of a row of whole cache lines.

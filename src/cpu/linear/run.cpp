@@ -11,18 +11,20 @@ namespace {
 // The facts that follow from the description, the processor and the number of threads alone.
 struct Cut {
     const LinearKernels &own = linearKernels();
-    uint32_t threads, tiles;
+    uint32_t threads, tiles, columns;
     uint64_t units, normalizerBytes, scratchBytes;
 
     Cut(const LinearAttention &a, const Pool &pool) {
-        tiles = static_cast<uint32_t>(ceilDivide(a.valueDim, linearColumns));
+        const uint64_t whole = uint64_t{a.batch} * a.stateHeads * ceilDivide(a.valueDim, manyLinearColumns);
+        columns = whole >= pool.threadsFor(a.flops() / 2) ? manyLinearColumns : fewLinearColumns;
+        tiles = static_cast<uint32_t>(ceilDivide(a.valueDim, columns));
         // The batch may be any number without memory behind it where there is nothing to compute.
         const bool empty = !a.uses(VKATTN_STATE_OUT) && a.snapshotCount() == 0 && a.queryTokens == 0;
         units = empty ? 0 : uint64_t{a.batch} * a.stateHeads * tiles;
         threads = static_cast<uint32_t>(std::clamp<uint64_t>(units, 1, pool.threadsFor(a.flops() / 2)));
         const bool carries = a.hasFeatures() && a.uses(VKATTN_STATE_IN);
         normalizerBytes = carries ? aligned(8 * uint64_t{a.batch} * a.stateHeads * a.stateRows) : 0;
-        scratchBytes = aligned(4 * LinearScratch(a).total);
+        scratchBytes = aligned(4 * LinearScratch(a, columns).total);
     }
     [[nodiscard]] uint64_t bytes() const { return units ? threads * scratchBytes + normalizerBytes + workspaceAlignment : 0; }
 };
@@ -43,14 +45,14 @@ void run(Pool &pool, const Cut &cut, const LinearAttention &a, const Operands &o
     auto *const normalizers = parts.take<float>(cut.normalizerBytes);
     if (cut.normalizerBytes) copyNormalizers(a, operands, normalizers);
     const bool chunked = a.form == VKATTN_LINEAR_FORM_CHUNKED || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens >= fewestChunkedKeys);
-    const LinearCall call{a, operands, chunked, cut.normalizerBytes ? normalizers : nullptr};
+    const LinearCall call{a, operands, chunked, cut.columns, cut.normalizerBytes ? normalizers : nullptr};
     unsigned char *const scratch = parts.rest();
     forUnits(pool, cut.threads, cut.units, [&](uint64_t n, uint32_t thread) {
-        const auto tile = static_cast<uint32_t>(n % cut.tiles), first = tile * linearColumns;
+        const auto tile = static_cast<uint32_t>(n % cut.tiles), first = tile * cut.columns;
         const uint64_t head = n / cut.tiles;
         cut.own.scan(call,
                      {static_cast<uint32_t>(head / a.stateHeads), static_cast<uint32_t>(head % a.stateHeads), first,
-                      std::min(linearColumns, a.valueDim - first)},
+                      std::min(cut.columns, a.valueDim - first)},
                      reinterpret_cast<float *>(scratch + thread * cut.scratchBytes));
     });
 }

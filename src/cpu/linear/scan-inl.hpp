@@ -33,7 +33,7 @@ namespace HWY_NAMESPACE {
 class ScanOfHead {
   public:
     ScanOfHead(const LinearCall &call, const LinearUnit &unit, float *scratch)
-        : call_(call), a_(call.a), unit_(unit), place_(call.a), scratch_(scratch), map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch),
+        : call_(call), a_(call.a), unit_(unit), place_(call.a, call.columns), scratch_(scratch), map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch),
           rows_(call.a.stateRows), width_(place_.width), stride_(place_.stride), state_(scratch + place_.state),
           maxima_(scratch + place_.maxima), keys_(scratch + place_.keys), queries_(scratch + place_.queries),
           values_(scratch + place_.values), results_(scratch + place_.results), factors_(scratch + place_.factors),
@@ -183,6 +183,7 @@ class ScanOfHead {
             runMaxima(count);
         else if (a_.isGated() && !a_.decaysKeyDims())
             computePairDecays(count);
+        if (arePlainPairs()) layKeysAcross();
         if (a_.isDelta()) solve(count);
         for (uint32_t n = 0; rowCount && n < a_.heads / a_.stateHeads; ++n) {
             const uint32_t head = a_.headOfState(unit_.stateHead, n);
@@ -201,8 +202,8 @@ class ScanOfHead {
             finishRows(head, row, rowCount, results_ + offset * stride_);
         }
         decayToEnd(count);
-        if (a_.hasMaximum() || a_.isGated()) scaleState();
-        addProduct({scratch_ + place_.keysToEnd, 1, width_}, count, written_, stride_, rows_, stride_, state_, stride_);
+        addProduct({scratch_ + place_.keysToEnd, 1, width_}, count, written_, stride_, rows_, stride_, state_, stride_,
+                   a_.hasMaximum() || a_.isGated() ? factors_ : nullptr);
     }
     [[nodiscard]] const float *runningAt(uint32_t t) const { return scratch_ + place_.running + t * width_; }
     void runMaxima(uint32_t count) {
@@ -230,13 +231,30 @@ class ScanOfHead {
         const Floats f;
         for (size_t n = 0; n < count; n += lanes) hn::StoreU(expOf(hn::LoadU(f, numbers + n)), f, numbers + n);
     }
+    // Products that no decay and no maximum of a key dim comes between: of whole rows with all keys of the chunk.
+    [[nodiscard]] bool arePlainPairs() const { return !a_.hasMaximum() && !a_.decaysKeyDims(); }
+    // Tokens past the last one hold what was there; no row reads them.
+    void layKeysAcross() {
+        float *const across = scratch_ + place_.keysAcross;
+        for (uint32_t t = 0; t < linearChunk; t += 4) {
+            const float *const four[] = {keys_ + t * width_, keys_ + (t + 1) * width_, keys_ + (t + 2) * width_, keys_ + (t + 3) * width_};
+            transposeFour(four, width_, across + t, linearChunk);
+        }
+    }
     // Products of rows begin to end - 1 of `left` with the keys up to each row.
     void computePairs(const float *left, uint32_t begin, uint32_t end, float *pairs) {
         const Floats f;
+        if (arePlainPairs()) {
+            float *const first = pairs + begin * linearChunk;
+            std::fill(first, pairs + end * linearChunk, 0.0f);
+            addProduct({left + begin * width_, width_, 1}, width_, scratch_ + place_.keysAcross, linearChunk, end - begin, linearChunk, first, linearChunk);
+            for (size_t n = begin * linearChunk; a_.isGated() && n < end * linearChunk; n += lanes)
+                hn::Store(hn::Mul(hn::Load(f, pairs + n), hn::Load(f, scratch_ + place_.pairDecays + n)), f, pairs + n);
+            return;
+        }
         for (uint32_t i = begin; i < end; ++i) {
             const float *const own = left + i * width_;
             float *const row = pairs + i * linearChunk;
-            const float *const pairDecays = scratch_ + place_.pairDecays + i * linearChunk;
             float *const sum = scratch_ + place_.weighted; // of the decays of each key dim
             if (a_.decaysKeyDims()) std::fill(sum, sum + width_, 0.0f);
             for (uint32_t j = i + 1; j-- > 0;) {
@@ -245,14 +263,12 @@ class ScanOfHead {
                     row[j] = sumOfVectors(width_, [&](size_t r) HWY_ATTR {
                         return exp2Of(hn::Mul(hn::Add(hn::Load(f, own + r), hn::Load(f, key + r)), hn::Set(f, log2e)));
                     });
-                } else if (a_.decaysKeyDims()) {
+                } else {
                     row[j] = sumOfVectors(width_, [&](size_t r) HWY_ATTR {
                         const auto decay = hn::Load(f, sum + r), product = hn::Mul(hn::Load(f, own + r), hn::Load(f, key + r));
                         hn::Store(hn::Add(decay, hn::Load(f, scratch_ + place_.decays + j * width_ + r)), f, sum + r);
                         return hn::Mul(product, expOf(decay));
                     });
-                } else {
-                    row[j] = dotOf(own, key, width_) * (a_.isGated() ? pairDecays[j] : 1.0f);
                 }
             }
         }

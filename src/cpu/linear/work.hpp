@@ -17,8 +17,8 @@ namespace vkattn {
 // Tokens of a chunk. Small chunks lose little here: what grows with a chunk, the pairs of its tokens, is computed
 // beside products with the state that every token has anyway. The number decides the result's last bits.
 inline constexpr uint32_t linearChunk = 16;
-// Most value dims of a unit.
-inline constexpr uint32_t linearColumns = 64;
+// Value dims of a unit: many, whose units map keys and queries once for all; few, where threads would go without a unit.
+inline constexpr uint32_t manyLinearColumns = 128, fewLinearColumns = 64;
 // From so many keys on AUTO takes chunks.
 inline constexpr uint32_t fewestChunkedKeys = 8;
 
@@ -26,6 +26,7 @@ struct LinearCall {
     const LinearAttention &a;
     const Operands &operands;
     bool chunked;
+    uint32_t columns; // value dims of a unit, at most
     // z and M of stateIn, [batch][stateHeads][2][stateRows]: a unit that stores them in the same memory must not be
     // read by another one. NULL: there are none.
     const float *normalizers;
@@ -57,14 +58,15 @@ struct LinearScratch : FeatureScratch {
     size_t running, decays, factors, weighted;      // [token][row] for the first two, [row]
     size_t values, written, results;                // [token][column]
     size_t pairsOfKeys, pairsOfQueries, pairDecays; // [token][token]
+    size_t keysAcross;                              // [row][token]
     size_t total;
 
-    explicit LinearScratch(const LinearAttention &a) : LinearScratch(a, ScratchParts()) {}
+    LinearScratch(const LinearAttention &a, uint32_t columns) : LinearScratch(a, columns, ScratchParts()) {}
 
   private:
-    LinearScratch(const LinearAttention &a, ScratchParts parts) : FeatureScratch(a, linearChunk, parts) {
+    LinearScratch(const LinearAttention &a, uint32_t columns, ScratchParts parts) : FeatureScratch(a, linearChunk, parts) {
         const auto place = [&](size_t &at, size_t floats) { parts.place(at, floats); };
-        stride = wholeLines(std::min(a.valueDim, linearColumns) + (a.hasFeatures() ? 1 : 0));
+        stride = wholeLines(std::min(a.valueDim, columns) + (a.hasFeatures() ? 1 : 0));
         const size_t ofRows = linearChunk * width, ofColumns = linearChunk * stride, ofPairs = size_t{linearChunk} * linearChunk;
         place(state, a.stateRows * stride);
         place(maxima, width);
@@ -73,6 +75,7 @@ struct LinearScratch : FeatureScratch {
         place(weighted, width);
         for (size_t *each : {&values, &written, &results}) place(*each, ofColumns);
         for (size_t *each : {&pairsOfKeys, &pairsOfQueries, &pairDecays}) place(*each, ofPairs);
+        place(keysAcross, ofRows);
         total = parts.total();
     }
 };
