@@ -182,7 +182,7 @@ const Rejection rejections[] = {
      [](auto &p) { p.mask = packed(VKATTN_BOOL8, 2, 4, 5, 7), p.bitMask = packed(VKATTN_BITS32, 2, 4, 5, 1); }},
     {"bitMaskDtype", "bit mask has dtype 3, expected VKATTN_BITS32", [](auto &p) { p.bitMask = packed(VKATTN_BOOL8, 2, 4, 5, 1); }},
     {"bitsAsMask", "mask has dtype 4, expected VKATTN_BOOL8", [](auto &p) { p.mask = packed(VKATTN_BITS32, 2, 4, 5, 7); }},
-    {"bitsAsKeys", "k has dtype 4, expected VKATTN_F32, VKATTN_F16 or VKATTN_BF16", [](auto &p) { p.k.dtype = VKATTN_BITS32; }},
+    {"bitsAsKeys", "k has dtype 4, expected VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_FP8_E4M3", [](auto &p) { p.k.dtype = VKATTN_BITS32; }},
     {"bitMaskKeysInsteadOfWords", "bit mask has 7 words a row, expected 1: one bit for each of 7 keys",
      [](auto &p) { p.bitMask = packed(VKATTN_BITS32, 2, 4, 5, 7); }},
     {"bitMaskHeads", "bit mask is [2, 3, 5, 1]", [](auto &p) { p.bitMask = packed(VKATTN_BITS32, 2, 3, 5, 1); }},

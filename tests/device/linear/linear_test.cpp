@@ -184,6 +184,23 @@ TEST(LinearOnDevice, slicesChangeNoBit) {
     }
 }
 
+// 65,536 tokens, each slice with no more planned work than its share.
+TEST(LinearOnDevice, longSequencesRunInSlices) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("long sequences of linear attention");
+    constexpr uint32_t slices = 50;
+    LinearCase c = caseOf(VKATTN_LINEAR_GATED_DELTA, {1, 1, 65536, 16, 16}, random);
+    c.linear.sliceCount = slices;
+    const vkattn_operation o = c.operation();
+    vkattn_explanation explanation{};
+    ASSERT_EQ(explain(runtime->device()->caps, o, explanation), VKATTN_OK);
+    EXPECT_GE(explanation.maxSlices, slices);
+    EXPECT_LE(explanation.largestSlice, 1.1 / slices);
+    ASSERT_EQ(runAndVerify(*runtime, c), "") << c.text();
+}
+
 // Rows of the state that lanes have and the state has not stay 0 beside an infinite value: 0 * infinity is NaN.
 TEST(LinearOnDevice, infinityReachesItsOwnColumnAsInfinity) {
     SKIP_WITHOUT_BUFFERS();
