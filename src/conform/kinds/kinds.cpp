@@ -70,6 +70,9 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     for (uint32_t role = VKATTN_BLOCK_MASK; role <= VKATTN_FULL_BLOCK_INDICES; ++role)
         largestArray = std::max(largestArray, vkattnOperandBytes(&in.problem, static_cast<vkattn_role>(role)));
     allow(chunks && largestArray > 60000, "maxStorageBufferRange");
+    // One binding holds a head of a pool of pages.
+    const uint64_t pool = std::max(vkattnOperandBytes(&in.problem, VKATTN_K), vkattnOperandBytes(&in.problem, VKATTN_V));
+    allow(chunks && c.pageTokens && pool > 60000, "maxStorageBufferRange");
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");
