@@ -1,6 +1,7 @@
 // The options of caches: pages, where tokens stand, types of keys and values.
 #include "program/options/option_values.hpp"
 #include "tool/options/attention/attention_options.hpp"
+#include "tool/options/attention/given_options.hpp"
 #include "tool/options/names.hpp"
 
 #include <CLI/CLI.hpp>
@@ -52,24 +53,18 @@ void addKvType(CLI::App &app, RunArguments &run) {
 }
 
 void checkCache(const CLI::App &app) {
-    const auto given = [&](const char *name) { return app.get_option_no_throw(name) != nullptr && app.count(name) > 0; };
-    const auto needs = [&](const char *name, const char *other, const char *reason) {
-        if (given(name) && !given(other)) throw Failure(std::string(name) + " is given without " + other + ": " + reason);
-    };
-    const auto apart = [&](const char *a, const char *b, const char *reason) {
-        if (given(a) && given(b)) throw Failure(std::string(a) + " and " + b + " are both given, expected one of them: " + reason);
-    };
-    apart("--align", "--query-offset", "both say where a query stands among the keys");
-    apart("--align", "--key-offset", "both say where a query stands among the keys");
+    const GivenOptions given(app);
+    given.apart("--align", "--query-offset", "both say where a query stands among the keys");
+    given.apart("--align", "--key-offset", "both say where a query stands among the keys");
     for (const char *part : {"--page-indptr", "--page-indices", "--last-page-lengths"})
         for (const char *other : {"--page-indptr", "--page-indices", "--last-page-lengths"})
-            needs(part, other, "pages in CSR take three files, so add it, or leave them out");
-    apart("--page-table", "--page-indptr", "both say which pages a batch entry has");
-    apart("--kv-lengths", "--page-indptr", "both say how many keys a batch entry has");
-    if (!given("--page-indptr")) needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
-    apart("--kv-type", "--round-to", "both say of which type keys and values are");
-    apart("--kv-type", "--project-k", "the cache holds the keys of the file, and these are made of them");
-    apart("--kv-type", "--q-global", "the rows of global tokens are computed apart, of keys as files have them");
+            given.needs(part, other, "pages in CSR take three files, so add it, or leave them out");
+    given.apart("--page-table", "--page-indptr", "both say which pages a batch entry has");
+    given.apart("--kv-lengths", "--page-indptr", "both say how many keys a batch entry has");
+    if (!given("--page-indptr")) given.needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
+    given.apart("--kv-type", "--round-to", "both say of which type keys and values are");
+    given.apart("--kv-type", "--project-k", "the cache holds the keys of the file, and these are made of them");
+    given.apart("--kv-type", "--q-global", "the rows of global tokens are computed apart, of keys as files have them");
 }
 
 } // namespace vkattn::tool

@@ -1,6 +1,7 @@
 // The options of rules of visibility: windows with dilation and global tokens, prefixes, grids, blocks.
 #include "program/options/option_values.hpp"
 #include "tool/options/attention/attention_options.hpp"
+#include "tool/options/attention/given_options.hpp"
 #include "tool/options/names.hpp"
 
 #include <cstdlib>
@@ -166,24 +167,18 @@ void checkGlobalProjections(const CLI::App &app) {
 
 void checkRules(const CLI::App &app, const RunArguments &run) {
     checkGlobalProjections(app);
-    const auto given = [&](const char *name) { return app.get_option_no_throw(name) != nullptr && app.count(name) > 0; };
-    const auto needs = [&](const char *name, const char *other, const char *reason) {
-        if (given(name) && !given(other)) throw Failure(std::string(name) + " is given without " + other + ": " + reason);
-    };
-    const auto apart = [&](const char *a, const char *b, const char *reason) {
-        if (given(a) && given(b)) throw Failure(std::string(a) + " and " + b + " are both given, expected one of them: " + reason);
-    };
-    needs("--dilation", "--window", "the dilation says how far the keys of a window lie apart, so add --window, or leave it out");
-    needs("--global-tokens", "--window", "without a window every token sees all keys, so add --window, or leave it out");
-    needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
-    needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
-    needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
-    needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");
-    apart("--neighbourhood", "--windows", "both say what a query sees of a grid");
-    apart("--bigbird", "--block-mask", "both say which blocks are visible");
-    apart("--visible-blocks", "--bigbird", "the lists of blocks that are made take the place of other blocks");
-    apart("--visible-blocks", "--block-mask", "the lists of blocks that are made take the place of other blocks");
-    apart("--visible-blocks", "--q-global", "the rows of global tokens are computed apart, without lists of blocks");
+    const GivenOptions given(app);
+    given.needs("--dilation", "--window", "the dilation says how far the keys of a window lie apart, so add --window, or leave it out");
+    given.needs("--global-tokens", "--window", "without a window every token sees all keys, so add --window, or leave it out");
+    given.needs("--prefix-lengths", "--causal", "a prefix shows keys that --causal hides, so add --causal, or leave it out");
+    given.needs("--border", "--neighbourhood", "the border is that of a grid, so add --neighbourhood, or leave it out");
+    given.needs("--block-mask", "--block-size", "a mask of blocks does not say how large they are, so add --block-size");
+    given.needs("--block-size", "--block-mask", "the size is that of its blocks, so add --block-mask, or leave it out");
+    given.apart("--neighbourhood", "--windows", "both say what a query sees of a grid");
+    given.apart("--bigbird", "--block-mask", "both say which blocks are visible");
+    given.apart("--visible-blocks", "--bigbird", "the lists of blocks that are made take the place of other blocks");
+    given.apart("--visible-blocks", "--block-mask", "the lists of blocks that are made take the place of other blocks");
+    given.apart("--visible-blocks", "--q-global", "the rows of global tokens are computed apart, without lists of blocks");
     const vkattn_grid &grid = run.rules.grid;
     for (size_t axis = 0; axis < 3; ++axis)
         if (grid.rule == VKATTN_GRID_CLAMPED && grid.size[axis] > grid.extent[axis])
