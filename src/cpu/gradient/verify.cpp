@@ -42,7 +42,8 @@ class RowErrors {
     double sink = 0, dSink = 0, sizeOfZ = 0;    // the last: what the rounding of products may move z_ij by
     bool overflowed = false;
 
-    void compute(const Gradient &g, const Operands &operands, const GradientRow &row, const HeadKeysValues &kv, uint32_t h,
+    // `rule` is that of the row's pairs, `ownSink` the sink of its head.
+    void compute(const Gradient &g, const GradientRow &row, const HeadKeysValues &kv, const OraclePair &rule, float ownSink,
                  const vkattn_verify_options &options) {
         const Problem &p = g.forward;
         const double scale = std::abs(static_cast<double>(p.scale));
@@ -59,7 +60,7 @@ class RowErrors {
             added += finiteOr0(pair.weight * roundingOf(pair.added));
         }
         sizeOfZ = 4 * unitRoundoff * scale * largest;
-        const double emulation = emulate(p, operands, row, kv, h);
+        const double emulation = emulate(row, kv, rule, ownSink);
         sink = row.sink == 0 ? 0 : row.sink * (growth(sizeOfZ + added) + probability) + 2 * emulation + smallestNormal;
         double dErrors = 0, dMagnitude = 0; // of D_i
         for (size_t n = 0; n < count; ++n) {
@@ -112,15 +113,13 @@ class RowErrors {
     [[nodiscard]] static double roundingOf(double added) { return std::isfinite(added) ? std::min(2 * unitRoundoff * added, 0x1p-6) : 0; }
     void noteOverflow(double magnitude, double value) { overflowed |= std::isfinite(value) && !(magnitude <= mostOfFp32); }
 
-    // Returns the largest error of a probability of the row in plain fp32.
-    double emulate(const Problem &p, const Operands &operands, const GradientRow &row, const HeadKeysValues &kv, uint32_t h) {
-        const float ownSink = p.has(VKATTN_SINKS) ? operands.number(VKATTN_SINKS, h) : -std::numeric_limits<float>::infinity();
+    // Returns the largest error of a probability of the row in plain fp32. The terms are added one by one, as
+    // kernels add them: where they are large, each rounding moves the score by many times the difference of
+    // two keys, and decides which keys are the largest.
+    double emulate(const GradientRow &row, const HeadKeysValues &kv, const OraclePair &rule, float ownSink) {
         emulated_.compute(row.pairs.size(), ownSink, [&](size_t n) {
-            const GradientPair &pair = row.pairs[n];
-            const float s = emulatedProduct(p, row.query, kv.key(pair.j));
-            // The added terms as one number: double has them apart.
-            const double terms = pair.score - cappedProduct(p, pair.dot);
-            return std::isfinite(terms) ? s + static_cast<float>(terms) : static_cast<float>(pair.score);
+            float ignored;
+            return rule.score(row.pairs[n].j, emulatedDot(row.query, kv.key(row.pairs[n].j)), ignored);
         });
         double error = 0;
         for (size_t n = 0; n < row.pairs.size(); ++n) {
@@ -158,7 +157,8 @@ class GradientChecker {
         for (uint32_t h = kvHead * p_.groupSize(); h < (kvHead + 1) * p_.groupSize(); ++h)
             for (uint32_t i = 0; i < s.queries; ++i) {
                 row_.compute(g_, operands_, s, kv, b, h, i);
-                errors_.compute(g_, operands_, row_, kv, h, options_);
+                const float ownSink = p_.has(VKATTN_SINKS) ? operands_.number(VKATTN_SINKS, h) : -std::numeric_limits<float>::infinity();
+                errors_.compute(g_, row_, kv, OraclePair(p_, operands_, s, b, h, i), ownSink, options_);
                 checkRow(s, b, h, i);
                 addToKeys();
                 addToHead(h);

@@ -212,10 +212,13 @@ template <class Real> struct RowProbabilities {
     const double z = static_cast<double>(p.scale) * dot, softcap = static_cast<double>(p.softcap);
     return softcap > 0 ? softcap * std::tanh(z / softcap) : z;
 }
-[[nodiscard]] inline float emulatedProduct(const Problem &p, const std::vector<double> &query, const float *k) {
+[[nodiscard]] inline float emulatedDot(const std::vector<double> &query, const float *k) {
     float dot = 0;
     for (size_t e = 0; e < query.size(); ++e) dot += static_cast<float>(query[e]) * k[e];
-    const float z = p.scale * dot;
+    return dot;
+}
+[[nodiscard]] inline float emulatedProduct(const Problem &p, const std::vector<double> &query, const float *k) {
+    const float z = p.scale * emulatedDot(query, k);
     return p.softcap > 0 ? p.softcap * std::tanh(z / p.softcap) : z;
 }
 
