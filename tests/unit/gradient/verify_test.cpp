@@ -84,8 +84,10 @@ TEST(VerifyGradient, seesOneWrongElement) {
         EXPECT_EQ(report.worstRole, e.role) << said;
         // In a ragged batch the verifier counts from the start of a sequence.
         for (int d = 0; d < 4 && !report.passed && !g.data->c.ragged; ++d) EXPECT_EQ(report.worstIndex[d], e.at[d]) << said;
-        // The bound is a small part of what is there: of the result, and of what it sums up, which may cancel out.
-        if (g.tensors.count(e.role) && options.everything && std::abs(right) > 1e-3f) {
+        // The bound is a small part of what is there: of the result, and of what it sums up, which may cancel out. Where
+        // ALiBi multiplies a distance of 2^28 tokens, fp32 does not know which key is the largest.
+        const bool known = !(g.data->c.alibi && g.data->c.hostileOffsets);
+        if (g.tensors.count(e.role) && options.everything && std::abs(right) > 1e-3f && known) {
             EXPECT_LT(bound, 0.02 * (rowsOf(g, e.role) + std::abs(static_cast<double>(right))))
                 << "role " << e.role << " " << right << " " << g.text();
             ++seen;
