@@ -70,3 +70,23 @@ TEST(PagesOnDevice, areFoundByChunksOfKeys) {
     ASSERT_TRUE(runtime);
     compareDrawn(*runtime, "chunks of keys in pages", {5, 16}, false, 4000);
 }
+
+// One absent page, and keys enough for splits of which the later ones begin past the length.
+TEST(PagesOnDevice, absentOnesLeaveSplitsPastTheLengthEmpty) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("absent pages before a length");
+    for (const vkattn_kernel kernel : KernelList()) {
+        Case c;
+        c.batch = 1, c.heads = c.kvHeads = 2, c.queryTokens = 2, c.keyTokens = 2048, c.headDim = c.valueDim = 16;
+        c.pageTokens = 16, c.lengths = true, c.kernel = kernel, c.poison = false; // lengths and pages change
+        if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT) c.q = c.k = c.v = c.out = VKATTN_F16;
+        const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+        data->lengths[0] = between(random, 100, 900);
+        data->pages[between(random, 0, (data->lengths[0] - 1) / 16)] = 0xffffffffu;
+        data->collectOperands();
+        const Ran ran = runAndVerify(*runtime, *data);
+        if (ran.result.status == VKATTN_ERROR_UNSUPPORTED) continue;
+        EXPECT_EQ(ran.wrong, "") << caseText(c);
+    }
+}
