@@ -33,7 +33,8 @@ Reach reachOf(uint first, uint last, int from, int to) {
     const int wholeBegin = max(keyBegin(last), from);
     int wholeEnd = min(keyEnd(first), to);
 #ifdef VKATTN_LENGTHS_BOUND
-    if (hasPages && rule.anyAbsent) wholeEnd = wholeBegin;
+    // Not later than it was: keys from the length on are seen by no row.
+    if (hasPages && rule.anyAbsent) wholeEnd = min(wholeEnd, wholeBegin);
 #endif
     return Reach(max(keyBegin(first), from), min(keyEnd(last), to), wholeBegin, wholeEnd);
 }
