@@ -12,6 +12,7 @@
 
 #include <bit>
 #include <cstring>
+#include <limits>
 
 namespace vkattn {
 
@@ -28,6 +29,10 @@ struct Operands {
         return value;
     }
     [[nodiscard]] float number(vkattn_role role, uint64_t n) const { return std::bit_cast<float>(word(role, n)); }
+    // Returns the score of a head's sink, -infinity without sinks.
+    [[nodiscard]] float sink(const Problem &p, uint32_t head) const {
+        return p.has(VKATTN_SINKS) ? number(VKATTN_SINKS, head) : -std::numeric_limits<float>::infinity();
+    }
 };
 
 // An operand that a call takes, and what its memory must be.

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace vkattn {
@@ -42,17 +43,21 @@ class GradientRow {
     double dSink = 0; // the row's summand of dSinks_h
 
     [[nodiscard]] bool seen() const { return !pairs.empty(); }
+    // Of the row that was computed last: the rule of its pairs, and the score of its head's sink, -infinity without.
+    [[nodiscard]] const OraclePair &rule() const { return *rule_; }
+    [[nodiscard]] float ownSink() const { return ownSink_; }
 
     void compute(const Gradient &g, const Operands &operands, const Sequence &s, const HeadKeysValues &kv, uint32_t b, uint32_t h,
                  uint32_t i) {
         const Problem &p = g.forward;
-        const OraclePair rule(p, operands, s, b, h, i);
+        const OraclePair &rule = rule_.emplace(p, operands, s, b, h, i);
         load(query, p.tensor(VKATTN_Q), operands.data[VKATTN_Q], s, h, i);
         pairs.clear();
         for (uint32_t j = 0; j < s.keys; ++j)
             if (rule.visible(j)) pairs.push_back(score(p, rule, kv, j));
+        ownSink_ = operands.sink(p, h);
+        const auto ownSink = static_cast<double>(ownSink_);
         constexpr double infinity = std::numeric_limits<double>::infinity();
-        const double ownSink = p.has(VKATTN_SINKS) ? static_cast<double>(operands.number(VKATTN_SINKS, h)) : -infinity;
         probabilities.compute(pairs.size(), ownSink, [&](size_t n) { return pairs[n].score; });
         dLse = 0;
         if (const Tensor &t = g.tensor(VKATTN_D_LSE); t.present())
@@ -124,6 +129,9 @@ class GradientRow {
             pair.dPlain = pair.dScore * pair.slope;
         }
     }
+
+    std::optional<OraclePair> rule_;
+    float ownSink_ = 0;
 };
 
 // tanh x - x (1 - tanh^2 x) with x = z / softcap, which dS_ij is multiplied with in dSoftcap.

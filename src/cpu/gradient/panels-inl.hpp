@@ -119,7 +119,7 @@ class GradientPanels {
                 stat(panel, Stat::dLse)[r] =
                     loadElement(call_.operands().data[VKATTN_D_LSE], VKATTN_F32, dLse.index(s_.batch, place.head, token, 0));
             if (p_.has(VKATTN_SINKS)) {
-                const float sink = call_.operands().number(VKATTN_SINKS, place.head);
+                const float sink = call_.operands().sink(p_, place.head);
                 stat(panel, Stat::sink)[r] = sink == minusInfinity ? 0.0f : std::exp(sink - maximum) / sum;
             }
         }

@@ -373,7 +373,7 @@ class GradientOfRows : GradientPanels {
             sum.slopes += static_cast<double>(stat(panel, Stat::slopes)[lane]);
             sum.scale += static_cast<double>(stat(panel, Stat::scale)[lane]);
             sum.softcap += static_cast<double>(stat(panel, Stat::softcap)[lane]);
-            if (!p_.has(VKATTN_SINKS) || call_.operands().number(VKATTN_SINKS, own.head) == minusInfinity) continue;
+            if (call_.operands().sink(p_, own.head) == minusInfinity) continue;
             // dOut of a row that sees nothing is not looked at: D_i is 0.
             const float d = stat(panel, Stat::seen)[lane] != 0 ? stat(panel, Stat::d)[lane] : 0.0f;
             sum.sinks += static_cast<double>(stat(panel, Stat::sink)[lane]) * static_cast<double>(stat(panel, Stat::dLse)[lane] - d);

@@ -42,9 +42,7 @@ class RowErrors {
     double sink = 0, dSink = 0, sizeOfZ = 0;    // the last: what the rounding of products may move z_ij by
     bool overflowed = false;
 
-    // `rule` is that of the row's pairs, `ownSink` the sink of its head.
-    void compute(const Gradient &g, const GradientRow &row, const HeadKeysValues &kv, const OraclePair &rule, float ownSink,
-                 const vkattn_verify_options &options) {
+    void compute(const Gradient &g, const GradientRow &row, const HeadKeysValues &kv, const vkattn_verify_options &options) {
         const Problem &p = g.forward;
         const double scale = std::abs(static_cast<double>(p.scale));
         const size_t count = row.pairs.size();
@@ -60,7 +58,7 @@ class RowErrors {
             added += finiteOr0(pair.weight * roundingOf(pair.added));
         }
         sizeOfZ = 4 * unitRoundoff * scale * largest;
-        const double emulation = emulate(row, kv, rule, ownSink);
+        const double emulation = emulate(row, kv);
         sink = row.sink == 0 ? 0 : row.sink * (growth(sizeOfZ + added) + probability) + 2 * emulation + smallestNormal;
         double dErrors = 0, dMagnitude = 0; // of D_i
         for (size_t n = 0; n < count; ++n) {
@@ -116,10 +114,10 @@ class RowErrors {
     // Returns the largest error of a probability of the row in plain fp32. The terms are added one by one, as
     // kernels add them: where they are large, each rounding moves the score by many times the difference of
     // two keys, and decides which keys are the largest.
-    double emulate(const GradientRow &row, const HeadKeysValues &kv, const OraclePair &rule, float ownSink) {
-        emulated_.compute(row.pairs.size(), ownSink, [&](size_t n) {
+    double emulate(const GradientRow &row, const HeadKeysValues &kv) {
+        emulated_.compute(row.pairs.size(), row.ownSink(), [&](size_t n) {
             float ignored;
-            return rule.score(row.pairs[n].j, emulatedDot(row.query, kv.key(row.pairs[n].j)), ignored);
+            return row.rule().score(row.pairs[n].j, emulatedDot(row.query, kv.key(row.pairs[n].j)), ignored);
         });
         double error = 0;
         for (size_t n = 0; n < row.pairs.size(); ++n) {
@@ -157,8 +155,7 @@ class GradientChecker {
         for (uint32_t h = kvHead * p_.groupSize(); h < (kvHead + 1) * p_.groupSize(); ++h)
             for (uint32_t i = 0; i < s.queries; ++i) {
                 row_.compute(g_, operands_, s, kv, b, h, i);
-                const float ownSink = p_.has(VKATTN_SINKS) ? operands_.number(VKATTN_SINKS, h) : -std::numeric_limits<float>::infinity();
-                errors_.compute(g_, row_, kv, OraclePair(p_, operands_, s, b, h, i), ownSink, options_);
+                errors_.compute(g_, row_, kv, options_);
                 checkRow(s, b, h, i);
                 addToKeys();
                 addToHead(h);
