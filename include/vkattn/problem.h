@@ -168,8 +168,11 @@ typedef enum vkattn_role {
     /* write: f32 [batch, heads, queryTokens, 1]; with VKATTN_ROW_STATISTICS the last extent is 2 */
     VKATTN_LSE = 4,
     VKATTN_WEIGHTS = 5, /* write: [batch, heads, queryTokens, keyTokens] */
-    VKATTN_BIAS = 6,    /* read:  f32, f16 or bf16, each extent broadcast; -inf hides a pair */
-    VKATTN_MASK = 7,    /* read:  bool8, each extent broadcast; 0 hides a pair */
+    /* A bias or a mask may have fewer keys than there are, and more than 1: the keys behind them are hidden and
+     * count for the alignment, as ONNX Attention has it. Not beside weights, scores, a bit mask, blocks, a grid, document
+     * ids, global tokens, pages and ragged batches. */
+    VKATTN_BIAS = 6, /* read:  f32, f16 or bf16, each extent broadcast; -inf hides a pair */
+    VKATTN_MASK = 7, /* read:  bool8, each extent broadcast; 0 hides a pair */
     /* read: bits32 [batch, heads, queryTokens, ceil(keyTokens / 32)], the first three extents
      * broadcast. Strides count words. Bits past keyTokens are ignored. A problem has a mask or a
      * bit mask, not both. */
@@ -301,7 +304,17 @@ typedef enum vkattn_role {
     VKATTN_D_DECAY = 103,          /* write */
     VKATTN_D_WRITE_STRENGTH = 104, /* write */
     VKATTN_D_STATE_IN = 105,       /* write */
-    VKATTN_ROLE_LIMIT = 106, /* greater than every role: the length of an array indexed by role */
+    /* Further segments of K and V (vkattn_problem::k1), read. */
+    VKATTN_K_1 = 106,
+    VKATTN_V_1 = 107,
+    VKATTN_K_2 = 108,
+    VKATTN_V_2 = 109,
+    VKATTN_K_3 = 110,
+    VKATTN_V_3 = 111,
+    /* Attention over other keys, which a problem goes on from (vkattn_problem::priorOut), read. */
+    VKATTN_PRIOR_OUT = 112,
+    VKATTN_PRIOR_LSE = 113,
+    VKATTN_ROLE_LIMIT = 114, /* greater than every role: the length of an array indexed by role */
     VKATTN_ROLE_MAX = 0x7fffffff
 } vkattn_role;
 
@@ -576,6 +589,22 @@ typedef struct vkattn_problem {
      * VKATTN_LAST_PAGE_LENGTHS are bound, and no key lengths. Arrays are never trusted: what leads past the indices is
      * cut off, and a length counts as at least 1 and at most page tokens. No CSR: 0. */
     uint32_t pageIndices;
+    /* Optional: K and V in up to four segments, as of a cache and new tokens, or a ring from its oldest token on. The
+     * keys of k come first, those of k1, k2 and k3 follow, each segment with as many in v, v1, v2 and v3: the result is
+     * that of their concatenation, keyTokens is the sum, and everything else counts keys from the first of k. Segments
+     * have the batch, the heads, the dims, the types and the stride between dims of k and v, and any other strides. A
+     * segment follows the one before it, and has at least one key. Not with pages, ragged batches and
+     * VKATTN_VALUES_IN_KEYS. With VKATTN_DETERMINISTIC the result is bitwise that of the same kernel for the
+     * concatenation. */
+    vkattn_layout k1, v1, k2, v2, k3, v3;
+    /* Optional, both or none: out and lse of the same queries over other keys, [batch, heads, queryTokens, valueDim]
+     * and f32 [batch, heads, queryTokens, 1]. The result is that of all keys together: the sum of exponents goes on
+     * from exp(priorLse). A row whose priorLse is -infinity has seen nothing, and its priorOut is not read; one of NaN
+     * or +infinity makes the row NaN. Weights, sinks and lse are those of the whole sum. priorOut may lie in the memory
+     * of out, and priorLse in that of lse, with the same layout. Not with dropout, VKATTN_ROW_STATISTICS and vkattnRow.
+     * Merging by log-sum-exp: Dao et al. 2023 (flash-decoding), as in cascades of shared prefixes (Ye et al. 2025,
+     * FlashInfer) and in ring attention (Liu et al. 2023). */
+    vkattn_layout priorOut, priorLse;
 } vkattn_problem;
 
 /* Checks `problem` against every rule of this header. Returns VKATTN_OK, or

@@ -193,6 +193,10 @@ VKATTN_CHANGES(slotSecond, Out, outWords)
 VKATTN_READS(slotWorkspace, Workspace, workspace)
 VKATTN_CHANGES(slotFirst, Out, outWords)
 VKATTN_CHANGES(slotSecond, Carry, carry)
+#elif defined(VKATTN_STAGE_PRIOR)
+VKATTN_CHANGES(slotWorkspace, Workspace, workspace)
+VKATTN_READS(slotFirst, First, first)    // priorOut, or the sinks
+VKATTN_READS(slotSecond, Second, second) // priorLse
 #elif defined(VKATTN_STAGE_NONFINITE)
 VKATTN_CHANGES(slotWorkspace, Word, word)
 VKATTN_READS(slotFirst, Stored, stored)

@@ -1,7 +1,7 @@
 #version 450
 // Stage 2 of the staged path: stable softmax of one row of the workspace per workgroup, in place;
 // the log-sum-exp or the row's statistics, and the weights where asked for. Maximum and sum run over visible keys and the
-// head's sink, the column that sinks.comp put behind the row. A visible NaN or +infinity, or
+// head's sink, the column that sinks.comp or setup/prior.comp put behind the row. A visible NaN or +infinity, or
 // nothing but -infinity, makes the whole row NaN, found by integer tests: no rule rests on how a
 // driver compares NaN or takes exp of it (SwiftShader's exp(NaN) is infinity). At the end dropout:
 // dropped pairs become hidden ones, whose values the next stage leaves out, in rows that are not NaN.
@@ -99,6 +99,9 @@ void main() {
         const float sinkAlone = sinkBits == minusInfinityBits ? 0.0 : 1.0; // the sum of a row that sees nothing
         if (statistics) lse[at + lseEntry] = bad && !nothingVisible ? canonicalNanBits : floatBitsToUint(nothingVisible ? sinkAlone : sum);
     }
+    // For the share of what the row goes on from. Every lane has read the column before the last barrier.
+    if (lane == 0u && (flags & flagGoesOn) != 0u)
+        workspace[workspaceRow + rowPitch - 1u] = nothingVisible ? sinkBits : bad ? canonicalNanBits : floatBitsToUint(maximum + log(sum));
     if ((flags & flagWeights) == 0u && drops) {
         // Pairs as in FOR_KEYS, and four keys that are drawn together have two of them.
         for (uint first = begin / 2u / lanes * lanes + lane; first * 2u < end; first += lanes * (keysPerIteration / 2u))

@@ -93,7 +93,8 @@ inline constexpr size_t statsPerRow = 4;
     ScratchLayout at{};
     ScratchParts parts;
     const auto place = [&](size_t &part, size_t floats) { parts.place(part, floats); };
-    const size_t rows = tiling.unitRows, tile = tiling.tileKeys;
+    // A block of keys, where dims are in lanes, is copied where it lies in two segments.
+    const size_t rows = tiling.unitRows, tile = p.segmented() ? std::max(tiling.tileKeys, fewRowsKeys) : tiling.tileKeys;
     place(at.query, rows * p.headDim);
     place(at.out, rows * p.valueDim);
     place(at.scores, tile * shape.panelRows);

@@ -38,36 +38,78 @@ inline float factorTo(float a, float b) {
     return a == minusInfinity ? 0.0f : std::exp(a - b);
 }
 
-// Adds the sink, and writes the row's output, and its log-sum-exp or statistics. `out` holds the
-// weighted sum of values with exponents less `maximum`, and `sum` holds the sum of the weights.
+// Attention over other keys that a row goes on from.
+struct PriorRow {
+    float lse = minusInfinity, weight = 0; // weight: its share of the whole sum
+
+    PriorRow(const Call &call, const Sequence &s, const RowPlace &place) : call_(call) {
+        const Tensor &t = call.p.tensor(VKATTN_PRIOR_LSE);
+        if (!t.present()) return;
+        token_ = s.query(place.query), batch_ = s.batch, head_ = place.head;
+        lse = loadElement(call.operands.data[VKATTN_PRIOR_LSE], VKATTN_F32, t.index(batch_, head_, token_, 0));
+    }
+    [[nodiscard]] bool sawSomething() const { return lse != minusInfinity; }
+    // Adds the prior sum to that of a row, whose exponents are less `maximum`. Returns the factor of the row's outputs.
+    float addTo(float &maximum, float &sum) {
+        // A NaN wins, and infinity becomes one.
+        const float top = maximum > lse ? maximum : lse, factor = factorTo(maximum, top);
+        weight = std::exp(lse - top);
+        sum = sum * factor + weight;
+        weight /= sum;
+        maximum = top;
+        return factor;
+    }
+    // Stores sums * factor + weight * priorOut, where sums is not NULL. The output may be the memory of priorOut.
+    void store(const Tensor &t, unsigned char *data, const float *sums, float factor) const {
+        const Tensor &own = call_.p.tensor(VKATTN_PRIOR_OUT);
+        for (uint32_t d = 0; d < t.extent[3]; ++d) {
+            const float value = loadElement(call_.operands.data[VKATTN_PRIOR_OUT], own.dtype, own.index(batch_, head_, token_, d));
+            storeElement(data, t.dtype, t.index(batch_, head_, token_, d), (sums ? sums[d] * factor : 0.0f) + weight * value);
+        }
+    }
+
+  private:
+    const Call &call_;
+    uint64_t token_ = 0;
+    uint32_t batch_ = 0, head_ = 0;
+};
+
+// Adds the sink and what the row goes on from, and writes the row's output, and its log-sum-exp or statistics. `out`
+// holds the weighted sum of values with exponents less `maximum`, and `sum` holds the sum of the weights.
 // Leaves in maximum and sum the numbers that the weights are computed with.
 inline void finishRow(const Call &call, const Sequence &s, const RowPlace &place, const float *out, float &maximum, float &sum, bool seen) {
     const Problem &p = call.p;
-    const float sink = p.has(VKATTN_SINKS) ? call.operands.number(VKATTN_SINKS, place.head) : minusInfinity;
+    const float sink = call.operands.sink(p, place.head);
+    PriorRow prior(call, s, place);
+    const bool goesOn = prior.sawSomething();
     float factor = 0; // factor of the outputs
-    if (seen) {
+    if (!seen && goesOn) maximum = minusInfinity, sum = 0;
+    if (seen || goesOn) {
         // All visible scores are minus infinity: no softmax is defined for them, as exp(-inf -
         // -inf) says.
-        if (maximum == minusInfinity && sink == minusInfinity) sum = std::numeric_limits<float>::quiet_NaN();
+        if (maximum == minusInfinity && sink == minusInfinity && !goesOn) sum = std::numeric_limits<float>::quiet_NaN();
+        factor = 1;
         if (sink != minusInfinity) {
             // A NaN sink wins. A NaN maximum is in the sum already.
             const float top = maximum > sink ? maximum : sink;
             factor = factorTo(maximum, top);
             sum = sum * factor + std::exp(sink - top);
             maximum = top;
-            factor /= sum;
-        } else {
-            factor = p.program.sumless() ? 1 : 1 / sum;
         }
+        if (goesOn) factor *= prior.addTo(maximum, sum);
+        if (!p.program.sumless()) factor /= sum;
         if (p.drops()) factor *= static_cast<float>(dropoutFactor(p.dropoutThreshold));
     }
-    const Tensor &lses = p.tensor(VKATTN_LSE);
-    storeOut(p.tensor(VKATTN_OUT), call.operands.data[VKATTN_OUT], s, place, out, factor, seen);
+    const Tensor &lses = p.tensor(VKATTN_LSE), &outs = p.tensor(VKATTN_OUT);
+    if (goesOn)
+        prior.store(outs, call.operands.data[VKATTN_OUT], seen ? out : nullptr, factor);
+    else
+        storeOut(outs, call.operands.data[VKATTN_OUT], s, place, out, factor, seen);
     if (!lses.present()) return;
     const auto store = [&](uint32_t n, float value) {
         storeElement(call.operands.data[VKATTN_LSE], VKATTN_F32, lses.index(s.batch, place.head, s.query(place.query), n), value);
     };
-    if (!p.rowStatistics) return store(0, seen ? maximum + std::log(sum) : sink);
+    if (!p.rowStatistics) return store(0, seen || goesOn ? maximum + std::log(sum) : sink);
     if (seen && std::isnan(sum)) maximum = sum = std::numeric_limits<float>::quiet_NaN(); // the maximum may have passed a NaN over
     store(0, seen ? maximum : sink);
     store(1, seen ? sum : sink == minusInfinity ? 0.0f : 1.0f);

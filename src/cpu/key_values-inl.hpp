@@ -15,12 +15,17 @@ HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
 
-// Returns the keys or values (`role`) of a sequence's key/value head, from key `begin` on; with pages, up to the end of
-// the key's page, which is there.
+// Returns the keys or values (`role`) of a sequence's key/value head, from key `begin` on, up to the end of the piece of
+// memory that the key lies in, which is there.
 HWY_INLINE StoredRows rowsOf(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin) {
     if (call.p.paged())
         return storedRows(call.p.tensor(role), call.operands.data[call.p.memoryOf(role)], Pages{call.p, call.operands, s.batch}.pageOf(begin),
                           head, begin % call.p.pageTokens);
+    if (call.p.segmented()) {
+        const uint32_t segment = call.p.segments.of(begin);
+        const vkattn_role own = roleOfSegment(role, segment);
+        return storedRows(call.p.tensor(own), call.operands.data[own], s.batch, head, begin - call.p.segments.first[segment]);
+    }
     return storedRows(call.p.tensor(role), call.operands.data[call.p.memoryOf(role)], s.batch, head, s.key(begin));
 }
 
@@ -48,17 +53,18 @@ inline TileRows tileRows(const StoredRows &rows, uint32_t count, bool reused, fl
     return {copy, static_cast<ptrdiff_t>(stride)};
 }
 
-// Returns the keys or values [begin, end) of pages for a tile. Those of absent pages, which no row sees, are 0.
-inline TileRows tileOfPages(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end, bool reused,
-                            float *copy) {
-    const Pages pages{call.p, call.operands, s.batch};
+// Returns the keys or values [begin, end) of pages or segments for a tile. Those of absent pages, which no row sees, are
+// 0.
+inline TileRows tileOfPieces(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end, bool reused,
+                             float *copy) {
+    const Pieces pieces{call.p, call.operands, s.batch};
     const uint32_t dims = call.p.tensor(role).extent[3];
-    if (end <= pages.endOfPage(begin) && !pages.isAbsent(begin)) return tileRows(rowsOf(call, role, s, head, begin), end - begin, reused, copy);
+    if (end <= pieces.endOfPiece(begin) && !pieces.isAbsent(begin)) return tileRows(rowsOf(call, role, s, head, begin), end - begin, reused, copy);
     const size_t stride = packedStride(dims);
     float *to = copy;
     for (uint32_t key = begin; key < end;) {
-        const uint32_t count = std::min(pages.endOfPage(key), end) - key;
-        if (pages.isAbsent(key))
+        const uint32_t count = std::min(pieces.endOfPiece(key), end) - key;
+        if (pieces.isAbsent(key))
             std::fill_n(to, count * stride, 0.0f);
         else
             copyRows(rowsOf(call, role, s, head, key), count, to, stride);

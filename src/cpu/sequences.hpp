@@ -39,6 +39,21 @@ struct Pages {
     }
 };
 
+// Where the keys of a batch entry lie one after the other: those of a page, of a segment, or all.
+struct Pieces {
+    const Problem &p;
+    const Operands &operands;
+    uint32_t entry;
+
+    // Returns the first key after `key` that does not follow the one before it in memory.
+    [[nodiscard]] uint32_t endOfPiece(uint32_t key) const {
+        if (p.paged()) return Pages{p, operands, entry}.endOfPage(key);
+        return p.segments.first[p.segments.of(key) + 1];
+    }
+    // Returns whether a key has no memory: its page is absent.
+    [[nodiscard]] bool isAbsent(uint32_t key) const { return p.paged() && Pages{p, operands, entry}.isAbsent(key); }
+};
+
 struct Sequence {
     // The batch entry in q, k, v, out and lse. Bias, masks and weights have the sequence's own
     // number.

@@ -293,7 +293,7 @@ template <size_t vectors> class TileAttention {
     Reach *reaches() const { return reinterpret_cast<Reach *>(part(at_.reaches)); }
     TileRows tileOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
         const bool reused = unit_.rows > panelRows;
-        if (p_.paged()) return tileOfPages(call_, role, *unit_.s, unit_.kvHead, begin, end, reused, copy);
+        if (p_.keysLieInPieces()) return tileOfPieces(call_, role, *unit_.s, unit_.kvHead, begin, end, reused, copy);
         return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, begin), end - begin, reused, copy);
     }
 

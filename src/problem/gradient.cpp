@@ -139,6 +139,10 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     if (!g.forward) return fail(why, invalid, "gradient.forward is NULL");
     out = Gradient{};
     if (const auto r = makeProblem(g.forward, out.forward, why)) return r;
+    if (out.forward.segmented()) return fail(why, invalid, "forward has k1; gradients take keys and values in one segment");
+    if (out.forward.unmaskedKeys) return fail(why, invalid, "forward has a mask or a bias of fewer keys than k; gradients take those of every key");
+    if (out.forward.goesOn())
+        return fail(why, invalid, "forward has priorOut; gradients take a forward pass over all of its keys, or out and lse of the whole without it");
     if (out.forward.paged())
         return fail(why, invalid, "forward has a page table; gradients take keys and values that lie one after the other");
     for (const vkattn_role role : {VKATTN_K, VKATTN_V})

@@ -2,8 +2,8 @@
 // problem.h, and a binding of the kernels that take the operand.
 #pragma once
 
-#include "problem/offsets.hpp"
-#include "problem/pages.hpp"
+#include "problem/keys/offsets.hpp"
+#include "problem/keys/pages.hpp"
 #include "vkattn/problem.h"
 
 namespace vkattn {
@@ -51,8 +51,16 @@ inline constexpr OperandRule operandTable[] = {
     {VKATTN_Q, "q", Span::rows, false, floatTypes, &vkattn_problem::q, true},
     {VKATTN_K, "k", Span::keys, false, cacheTypes, &vkattn_problem::k, true},
     {VKATTN_V, "v", Span::keys, false, cacheTypes, &vkattn_problem::v, true},
+    {VKATTN_K_1, "k1", Span::keys, false, cacheTypes, &vkattn_problem::k1, false},
+    {VKATTN_V_1, "v1", Span::keys, false, cacheTypes, &vkattn_problem::v1, false},
+    {VKATTN_K_2, "k2", Span::keys, false, cacheTypes, &vkattn_problem::k2, false},
+    {VKATTN_V_2, "v2", Span::keys, false, cacheTypes, &vkattn_problem::v2, false},
+    {VKATTN_K_3, "k3", Span::keys, false, cacheTypes, &vkattn_problem::k3, false},
+    {VKATTN_V_3, "v3", Span::keys, false, cacheTypes, &vkattn_problem::v3, false},
     {VKATTN_OUT, "out", Span::rows, true, floatTypes, &vkattn_problem::out, true},
     {VKATTN_LSE, "lse", Span::rows, true, 1u << VKATTN_F32, &vkattn_problem::lse, false},
+    {VKATTN_PRIOR_OUT, "priorOut", Span::rows, false, floatTypes, &vkattn_problem::priorOut, false},
+    {VKATTN_PRIOR_LSE, "priorLse", Span::rows, false, 1u << VKATTN_F32, &vkattn_problem::priorLse, false},
     {VKATTN_WEIGHTS, "weights", Span::wholePairs, true, floatTypes, &vkattn_problem::weights, false},
     {VKATTN_BIAS, "bias", Span::pairs, false, floatTypes, &vkattn_problem::bias, false},
     {VKATTN_MASK, "mask", Span::pairs, false, 1u << VKATTN_BOOL8, &vkattn_problem::mask, false},
@@ -90,9 +98,10 @@ inline constexpr OperandRule operandTable[] = {
 // Arrays that make a score depend on how far its query and its key lie apart.
 inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES);
 
-// Tensors have the roles below tensorRoles, of which other operations have some; small arrays have the roles from firstArray to the
+// Tensors have the roles below tensorRoles, of which other operations have some, and those of segments and of what a
+// problem goes on from; small arrays have the roles from firstArray to the
 // workspace, and arrays of blocks, of programs, of offsets and of pages in CSR those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
-constexpr uint32_t tensorRoles = 14, firstArray = 32;
+constexpr uint32_t tensorRoles = 14, firstArray = 32, laterTensors = VKATTN_PRIOR_LSE - VKATTN_K_1 + 1;
 [[nodiscard]] constexpr bool isBlockArray(vkattn_role role) {
     return role >= VKATTN_BLOCK_MASK && role <= VKATTN_FULL_BLOCK_INDICES;
 }
@@ -102,8 +111,15 @@ constexpr uint32_t tensorRoles = 14, firstArray = 32;
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
     return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role) || isOffsetArray(role) || isPageArray(role);
 }
+[[nodiscard]] constexpr bool isLaterTensor(vkattn_role role) {
+    return role >= VKATTN_K_1 && role <= VKATTN_PRIOR_LSE;
+}
 [[nodiscard]] constexpr bool isTensor(vkattn_role role) {
-    return static_cast<uint32_t>(role) < tensorRoles;
+    return static_cast<uint32_t>(role) < tensorRoles || isLaterTensor(role);
+}
+// Returns where Problem::tensors has the tensor of a role.
+[[nodiscard]] constexpr uint32_t placeOfTensor(vkattn_role role) {
+    return isLaterTensor(role) ? tensorRoles + (role - VKATTN_K_1) : static_cast<uint32_t>(role);
 }
 
 // Every tensor of the table has a place in Problem::tensors, every array a bit of

@@ -1,6 +1,7 @@
 #include "problem/problem.hpp"
 
 #include "problem/dropout.hpp"
+#include "problem/keys/prior.hpp"
 #include "problem/operations/operation.hpp"
 #include "util/diagnostic.hpp"
 #include "util/struct_size.hpp"
@@ -116,6 +117,51 @@ uint64_t ruleArrayLength(const Problem &p, vkattn_role role) {
     }
 }
 
+// Masks and biases of fewer keys than there are: the keys behind them are hidden, as if k ended there, and stand where
+// they would. Sets out.unmaskedKeys.
+vkattn_result hideUnmasked(const vkattn_problem &p, Problem &out, vkattn_diagnostic *why) {
+    uint32_t masked = out.keyTokens;
+    for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK})
+        if (const Tensor &t = out.tensor(role); t.present() && t.extent[3] > 1) masked = std::min(masked, t.extent[3]);
+    if (masked == out.keyTokens) return VKATTN_OK;
+    const auto present = [&](vkattn_role role) { return (p.presentRoles & VKATTN_PRESENT(role)) != 0; };
+    const char *const other = present(VKATTN_CU_SEQ_K)                ? "cu_seqlens"
+                              : out.paged()                         ? "pages"
+                              : !absent(p.weights)                  ? "weights"
+                              : !absent(p.scores)                   ? "scores"
+                              : !absent(p.bitMask)                  ? "bit mask"
+                              : p.grid.rule != VKATTN_GRID_NONE     ? "a grid"
+                              : p.blocks.kind != VKATTN_BLOCKS_NONE ? "blocks"
+                              : present(VKATTN_DOC_IDS_K)           ? "document ids"
+                              : present(VKATTN_GLOBAL_TOKENS)       ? "global tokens"
+                                                                    : nullptr;
+    if (other)
+        return fail(why, invalid, "mask or bias has %u keys, fewer than the %u of k, beside %s, which have all of them; give a mask of every key", masked,
+                    out.keyTokens, other);
+    out.unmaskedKeys = out.keyTokens - masked;
+    out.keyTokens = masked;
+    Segments &segments = out.segments;
+    while (segments.count > 1 && segments.first[segments.count - 1] >= masked) --segments.count;
+    segments.first[segments.count] = masked;
+    return VKATTN_OK;
+}
+
+// An alignment counts the keys that hideUnmasked has hidden.
+vkattn_result alignUnmasked(Problem &out, vkattn_diagnostic *why) {
+    const uint32_t hidden = out.unmaskedKeys;
+    const bool byPosition = out.flags & (VKATTN_CAUSAL | VKATTN_WINDOW) || out.has(VKATTN_ALIBI_SLOPES) || out.program.hooks;
+    if (hidden == 0 || out.topLeft || out.hasOffsets() || !byPosition) return VKATTN_OK;
+    if (out.has(VKATTN_KEY_LENGTHS))
+        return fail(why, invalid,
+                    "mask or bias has %u keys of %u, and key lengths say where queries stand; give queryOffset, VKATTN_ALIGN_TOP_LEFT, or a mask of every key",
+                    out.keyTokens, out.keyTokens + hidden);
+    const int64_t shift = int64_t{out.keyTokens} + hidden - out.queryTokens;
+    if (std::abs(shift) > maxOffset)
+        return fail(why, invalid, "%u queries and %u keys with a mask of fewer, expected at most %d of each", out.queryTokens, out.keyTokens + hidden, maxOffset);
+    out.queryOffset = {VKATTN_OFFSET_NUMBER, static_cast<int32_t>(shift)};
+    return VKATTN_OK;
+}
+
 // Makes V the first dims of K.
 vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
     const Tensor &k = p.tensor(VKATTN_K);
@@ -124,7 +170,7 @@ vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
         return fail(why, invalid,
                     "out has %u value dims with VKATTN_VALUES_IN_KEYS, expected at most the %u dims of k, whose first ones they are",
                     valueDim, k.extent[3]);
-    Tensor &v = p.tensors[VKATTN_V] = k;
+    Tensor &v = p.tensors[placeOfTensor(VKATTN_V)] = k;
     v.extent[3] = valueDim;
     if (valueDim == 1) v.stride[3] = 0;
     return VKATTN_OK;
@@ -133,7 +179,7 @@ vkattn_result placeValuesInKeys(Problem &p, vkattn_diagnostic *why) {
 } // namespace
 
 bool Problem::uses(vkattn_role role) const {
-    return isArray(role) ? has(role) : isTensor(role) && tensors[role].present() && memoryOf(role) == role;
+    return isArray(role) ? has(role) : isTensor(role) && tensor(role).present() && memoryOf(role) == role;
 }
 
 uint64_t arrayLength(const Problem &p, vkattn_role role) {
@@ -158,7 +204,7 @@ uint64_t arrayLength(const Problem &p, vkattn_role role) {
 
 ByteRange Problem::bytesUsed(vkattn_role role) const {
     if (!uses(role)) return {};
-    return isArray(role) ? ByteRange{0, arrayElementBytes(role) * arrayLength(*this, role)} : tensors[role].span();
+    return isArray(role) ? ByteRange{0, arrayElementBytes(role) * arrayLength(*this, role)} : tensor(role).span();
 }
 
 uint64_t Problem::bytesNeeded(vkattn_role role) const {
@@ -218,7 +264,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         const uint32_t *e = layout.extent;
         if (e[0] == 0 || e[1] == 0 || (e[3] == 0 && !overPairs(rule.span)))
             return fail(why, invalid, "%s is [%u, %u, %u, %u]; batch, heads and dim must be at least 1", rule.name, e[0], e[1], e[2], e[3]);
-        if (const auto r = makeTensor(layout, {rule.name, rule.output, rule.dtypes}, out.tensors[rule.role], why)) return r;
+        if (const auto r = makeTensor(layout, {rule.name, rule.output, rule.dtypes}, out.tensors[placeOfTensor(rule.role)], why)) return r;
     }
 
     out.valuesInKeys = p.flags & VKATTN_VALUES_IN_KEYS;
@@ -232,6 +278,7 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
     out.kvHeads = k.extent[1];
     out.keyTokens = k.extent[2];
     if (const auto r = makePages(p, out, why)) return r;
+    if (const auto r = makeSegments(p, out, why)) return r;
     out.valueDim = v.extent[3];
     if (out.headDim > maxDim || out.valueDim > maxDim)
         return fail(why, invalid, "head dim %u, value dim %u: expected at most %u", out.headDim, out.valueDim, maxDim);
@@ -256,7 +303,9 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         out.batch = p.sequences;
         if (p.maxSeqQ) out.queryTokens = p.maxSeqQ;
         if (p.maxSeqK) out.keyTokens = p.maxSeqK;
+        out.segments = {1, {0, out.keyTokens}};
     }
+    if (const auto r = hideUnmasked(p, out, why)) return r;
     const uint32_t expectedScores[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens};
     const uint32_t expectedBits[4] = {out.batch, out.heads, out.queryTokens, out.keyTokens / 32 + (out.keyTokens % 32 != 0)};
     for (const vkattn_role role : {VKATTN_WEIGHTS, VKATTN_SCORES})
@@ -300,6 +349,8 @@ vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkatt
         out.dropoutOffset = p.dropoutOffset;
     }
     out.flags = p.flags;
+    if (const auto r = alignUnmasked(out, why)) return r;
+    if (const auto r = checkPrior(out, why)) return r;
     out.kernel = p.kernel;
     out.slices = std::max(p.sliceCount, 1u);
     return VKATTN_OK;

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "problem/operand_table.hpp"
-#include "problem/pages.hpp"
+#include "problem/keys/pages.hpp"
+#include "problem/keys/segments.hpp"
 #include "problem/program.hpp"
 #include "problem/rules.hpp"
 #include "problem/tensor.hpp"
@@ -33,6 +34,9 @@ struct Problem {
     uint32_t pageIndices = 0; // in CSR
     // Whether keys of a page may be hidden because it is absent: with pages, until someone has looked.
     bool pagesMayBeAbsent = false;
+    Segments segments;
+    // Behind the last key of a mask or a bias that has fewer than k: hidden, and not among keyTokens.
+    uint32_t unmaskedKeys = 0;
     bool deterministic = false;
     // V is the first dims of K: tensor(VKATTN_V) says where they lie in K's memory.
     bool valuesInKeys = false;
@@ -46,9 +50,9 @@ struct Problem {
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
     uint32_t slices = 1;         // at least 1
-    Tensor tensors[tensorRoles]; // by role
+    Tensor tensors[tensorRoles + laterTensors]; // by placeOfTensor
 
-    [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[role]; }
+    [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[placeOfTensor(role)]; }
     // Returns whether something of the size of queries x keys is written.
     [[nodiscard]] constexpr bool writesPairs() const { return tensor(VKATTN_WEIGHTS).present() || tensor(VKATTN_SCORES).present(); }
     // Returns whether an array is present.
@@ -63,8 +67,17 @@ struct Problem {
     [[nodiscard]] constexpr bool hasUnknownOffsets() const { return has(VKATTN_QUERY_OFFSETS) || has(VKATTN_KEY_OFFSETS); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }
     [[nodiscard]] constexpr bool paged() const { return pageTokens != 0; }
+    [[nodiscard]] constexpr bool segmented() const { return segments.count > 1; }
+    // Returns the role of the segment of `role`, VKATTN_K or VKATTN_V, that holds a key.
+    [[nodiscard]] constexpr vkattn_role roleAt(vkattn_role role, uint32_t key) const {
+        return segmented() ? roleOfSegment(role, segments.of(key)) : role;
+    }
+    // Returns whether a problem goes on from attention over other keys.
+    [[nodiscard]] constexpr bool goesOn() const { return tensor(VKATTN_PRIOR_LSE).present(); }
     // Returns whether only the device knows where the keys of a batch entry lie in K and V.
     [[nodiscard]] constexpr bool keysLieAnywhere() const { return ragged() || paged(); }
+    // Returns whether the keys of a batch entry do not all follow each other in memory.
+    [[nodiscard]] constexpr bool keysLieInPieces() const { return paged() || segmented(); }
     // Returns the pages of the pool.
     [[nodiscard]] constexpr uint32_t poolPages() const { return tensor(VKATTN_K).extent[0]; }
     // Returns the extent of the tokens of arrays over keys.

@@ -17,8 +17,11 @@ namespace vkattn {
     vkattn_problem p = given;
     p.flags &= ~uint32_t{VKATTN_VALUES_IN_KEYS | VKATTN_ROW_STATISTICS | VKATTN_WEIGHTS_DROPPED};
     p.v = oneDim(given.k.extent, given.k.extent[1]);
+    if (given.k1.extent[0]) p.v1 = oneDim(given.k1.extent, given.k1.extent[1]);
+    if (given.k2.extent[0]) p.v2 = oneDim(given.k2.extent, given.k2.extent[1]);
+    if (given.k3.extent[0]) p.v3 = oneDim(given.k3.extent, given.k3.extent[1]);
     p.out = oneDim(given.q.extent, given.q.extent[1]);
-    p.lse = p.weights = p.scores = {};
+    p.lse = p.weights = p.scores = p.priorOut = p.priorLse = {};
     p.scoresStage = VKATTN_SCORES_RAW;
     p.presentRoles &= ~VKATTN_PRESENT(VKATTN_SINKS);
     p.kernel = VKATTN_KERNEL_AUTO;

@@ -64,7 +64,7 @@ vkattn_result takeLists(const vkattn_blocks &given, VisibleBlocks &out, vkattn_d
 
 bool VisibleBlocks::uses(vkattn_role role) const {
     if (isBlockArray(role) && lists.hasBlockArray(role)) return true;
-    const bool ofTokens = role == VKATTN_Q || role == VKATTN_K || role == VKATTN_V || role == VKATTN_OUT;
+    const bool ofTokens = role == VKATTN_Q || role == VKATTN_K || role == VKATTN_V || role == VKATTN_OUT || isLaterTensor(role);
     return !ofTokens && attention.uses(role);
 }
 
@@ -88,12 +88,14 @@ vkattn_result makeVisibleBlocks(const vkattn_visible_blocks *description, Visibl
     out = VisibleBlocks{};
     Problem &p = out.attention;
     if (const auto r = makeProblem(&scores, p, why)) return r;
+    if (p.unmaskedKeys) return fail(why, invalid, "attention has a mask or a bias of fewer keys than k; lists of blocks are of every key");
     // What changes scores alone.
     p.softcap = 0;
     p.presentRoles &= ~uint32_t{VKATTN_PRESENT(VKATTN_ALIBI_SLOPES)};
     p.program.hooks &= VKATTN_HOOK_VISIBLE;
     if (p.program.hooks == 0) p.program = {};
     p.slices = 1;
+    p.segments = {1, {0, p.keyTokens}}; // no key is read
     return takeLists(given.blocks, out, why);
 }
 

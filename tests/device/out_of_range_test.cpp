@@ -7,6 +7,7 @@
 #include "gpu_assisted.hpp"
 #include "host.hpp"
 #include "support/extent.hpp"
+#include "support/pages.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -88,6 +89,12 @@ std::vector<Case> casesFor(const TestLayout &kernel, Random &random, size_t coun
                           [&](const Case &c) { return (c.hostileRagged || c.hostileLengths || hasRules(c)) && random() % 4 == 0; });
     std::erase_if(cases, [](const Case &c) { return c.queryTokens > 70 || c.keyTokens > 150; });
     cases.resize(std::min(cases.size(), count));
+    // Page tables that name no page, and offsets that are anything.
+    for (size_t n = 0; n < count / 4; ++n) {
+        Case c = drawPages(random, n % 3 != 0);
+        if (n % 2 && !c.offsetArrays) c.offsets = c.offsetArrays = c.hostileOffsets = true;
+        if (c.queryTokens <= 70 && c.keyTokens <= 150) cases.push_back(c);
+    }
     for (Case &c : cases) c = fitted(kernel, c, random() % 3 == 0);
     return cases;
 }

@@ -143,7 +143,8 @@ std::vector<unsigned char> maskOfRules(const conform::CaseData &data) {
                     if (hasBlocks) shown = shown && columns.contains(j / blockKeys);
                     if (c.maskBroadcast) {
                         const uint32_t *e = p.mask.extent;
-                        shown = shown && data.mask.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0) != 0;
+                        shown = shown && (e[3] == 1 || j < e[3]) && // a mask of fewer keys hides the others
+                                data.mask.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0) != 0;
                     }
                     if (c.bitMaskBroadcast) {
                         const uint32_t *e = p.bitMask.extent;

@@ -35,6 +35,8 @@ Case drawSmallCache(Random &random, uint32_t mostOptions) {
     constexpr vkattn_dtype types[] = {VKATTN_F32, VKATTN_F16, VKATTN_FP8_E4M3, VKATTN_FP8_E5M2, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_INT8};
     Case c = randomCase(random, mostOptions);
     c.valuesInKeys = false;
+    // DequantizedProblem holds whole keys.
+    c.segments = 0;
     c.k = types[between(random, 2, 6)];
     c.v = random() % 4 ? types[between(random, 2, 6)] : types[random() % 2];
     if (c.keysHoldValues) c.v = c.k;

@@ -1,7 +1,7 @@
 // Covering arrays of `vkattn conform --quick`: every allowed pair of values, no other, few rows and
 // few things to compile.
 #include "conform/cases/case_text.hpp"
-#include "conform/cases/covering_cases.hpp"
+#include "conform/cases/chosen/covering_cases.hpp"
 #include "support/seed.hpp"
 
 #include <gtest/gtest.h>
@@ -139,8 +139,8 @@ TEST(CoveringCases, haveEveryAllowedPairOfVariants) {
         // An option that is no term shares a bit of signatures with all that are none.
         EXPECT_LE(signatures.size(), 24u);
     }
-    // 12 arrays had 80 rows on average, where all options are possible.
-    EXPECT_LE(rows, 95 * all.size());
+    // 12 arrays had 99 rows on average, where all options are possible.
+    EXPECT_LE(rows, 115 * all.size());
 }
 
 // A feature that the table gains is in the arrays without another line, but for those that are the

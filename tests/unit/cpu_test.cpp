@@ -33,7 +33,11 @@ class Visible {
   public:
     explicit Visible(const test::CaseData &in)
         : in_(in), mask_(maskOfRules(in)), queries_(in.problem.maxSeqQ ? in.problem.maxSeqQ : in.problem.q.extent[2]),
-          keys_(mostKeys(in.problem)) {}
+          keys_(mostKeys(in.problem)) {
+        // A program is told of the keys that masks have.
+        for (const vkattn_layout *each : {&in.problem.bias, &in.problem.mask})
+            if (each->extent[3] > 1) masked_ = std::min(masked_, each->extent[3]);
+    }
     bool operator()(uint32_t b, uint32_t h, uint32_t i, uint32_t j) const {
         const Case &c = in_.c;
         const Span &s = in_.spans[b];
@@ -43,11 +47,12 @@ class Visible {
             const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * (c.ragged ? in_.problem.k.extent[2] : keys_);
             if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
         }
-        if (hidePairs(c.hooks) && j + 1 != s.keys) { // hooks.glsl
+        if (hidePairs(c.hooks) && j + 1 != std::min(s.keys, masked_)) { // hooks.glsl
             const uint32_t place = (i * 7 + j / 3 + h * 5 + b) % 47, word = in_.hookBits[std::min(place, hookBits - 1)];
             if ((word >> (j + 5) % 32 & 1) == 0) return false;
         }
         const uint32_t *e = in_.bias.layout.extent;
+        if (c.biasBroadcast && e[3] > 1 && j >= e[3]) return false; // a bias of fewer keys hides the others
         return !c.biasBroadcast || in_.bias.get(e[0] > 1 ? b : 0, e[1] > 1 ? h : 0, e[2] > 1 ? i : 0, e[3] > 1 ? j : 0) !=
                                        -std::numeric_limits<float>::infinity();
     }
@@ -55,7 +60,7 @@ class Visible {
   private:
     const test::CaseData &in_;
     std::vector<unsigned char> mask_;
-    uint32_t queries_, keys_;
+    uint32_t queries_, keys_, masked_ = 0xffffffffu;
 };
 
 // docs/numerics.md, straight from the page, in long double. Returns the largest error of what `in`
@@ -87,7 +92,11 @@ double largestError(const test::CaseData &in) {
                 // The sum that is stored beside a maximum is of scores in f32, as the maximum is.
                 const auto stored = [&](long double score) { return static_cast<long double>(static_cast<float>(score)); };
                 const long double sink = c.sinks ? static_cast<long double>(in.sinks[h]) : -std::numeric_limits<long double>::infinity();
-                long double top = sink;
+                // What the row goes on from: one more score, with a value of its own.
+                long double prior = -std::numeric_limits<long double>::infinity();
+                if (c.prior) prior = static_cast<long double>(in.priorLse.get(span.batch, h, row, 0));
+                if (std::isinf(prior) && prior > 0) prior = std::numeric_limits<long double>::quiet_NaN();
+                long double top = std::isnan(prior) ? prior : std::max(sink, prior);
                 for (uint32_t j = 0; j < keys; ++j) {
                     const bool there = j < span.keys, shown = visible(b, h, i, j), final = c.scores == VKATTN_SCORES_FINAL;
                     const auto isStored = [&](vkattn_score_stage stage, long double score) {
@@ -120,10 +129,12 @@ double largestError(const test::CaseData &in) {
                     }
                     isStored(VKATTN_SCORES_FINAL, s);
                     e[j] = s;
-                    top = std::max(top, s);
+                    if (!(s <= top) && !std::isnan(prior)) top = s;
                 }
                 long double sum = std::isinf(sink) ? 0 : std::exp(sink - top),
                             storedSum = std::isinf(sink) ? 0 : std::exp(sink - stored(top));
+                const long double ofPrior = std::isinf(prior) ? 0 : std::exp(prior - top);
+                sum += ofPrior;
                 for (uint32_t j = 0; j < keys; ++j) {
                     if (!visible(b, h, i, j)) continue;
                     if (areSumless(c.hooks)) { // hooks.glsl
@@ -147,13 +158,15 @@ double largestError(const test::CaseData &in) {
                     for (uint32_t d = 0; d < c.valueDim; ++d)
                         o[d] += weighing * factor * e[j] / sum * static_cast<long double>(in.v.get(at.batch, kv, at.token, d));
                 }
+                for (uint32_t d = 0; d < c.valueDim && !(ofPrior == 0); ++d)
+                    o[d] += ofPrior / sum * static_cast<long double>(in.priorOut.get(span.batch, h, row, d));
                 for (uint32_t d = 0; d < c.valueDim; ++d) compare(in.out.get(span.batch, h, row, d), o[d]);
                 if (in.problem.flags & VKATTN_ROW_STATISTICS) {
                     compare(in.lse.get(span.batch, h, row, 0), top);
                     compare(in.lse.get(span.batch, h, row, 1), storedSum);
                 } else if (c.lse)
                     compare(in.lse.get(span.batch, h, row, 0),
-                            sum > 0 ? top + std::log(sum) : -std::numeric_limits<long double>::infinity());
+                            !(sum <= 0) ? top + std::log(sum) : -std::numeric_limits<long double>::infinity());
             }
     return worst;
 }

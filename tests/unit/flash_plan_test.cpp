@@ -72,11 +72,16 @@ bool isMain(const Dispatch &d) {
     return d.key.module >= Module::flashPlain;
 }
 
-// Parts of rows that a main dispatch writes: [first, first + count).
+bool writesParts(const Dispatch &d) {
+    return isMain(d) || d.key.module == Module::prior;
+}
+
+// Parts of rows that a dispatch writes: [first, first + count).
 struct Parts {
     uint32_t first, count;
 };
 Parts partsOf(const Plan &plan, const Dispatch &d) {
+    if (!isMain(d)) return {0, 1};
     return {pushOf<interop::FlashPush>(d).partsAndFirst >> 16, d.groups[1] * plan.flash.tile.keyLanes};
 }
 
@@ -86,7 +91,7 @@ bool conflict(const Plan &plan, const Dispatch &a, const Dispatch &b) {
             if (x.role != y.role || (!x.writes && !y.writes)) continue;
             if (x.beginBytes >= y.endBytes || y.beginBytes >= x.endBytes) continue;
             const bool partials = x.role == VKATTN_WORKSPACE && x.beginBytes >= plan.setUpBytes;
-            if (!partials || !isMain(a) || !isMain(b)) return true;
+            if (!partials || !writesParts(a) || !writesParts(b)) return true;
             // Chunks of keys of the same rows.
             const Parts p = partsOf(plan, a), q = partsOf(plan, b);
             if (p.first < q.first + q.count && q.first < p.first + p.count) return true;
@@ -104,6 +109,7 @@ struct Coverage {
 void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
     const Problem &p = plan.problem;
     const bool combine = d.key.module == Module::combine;
+    if (d.key.module == Module::prior) ++coverage.parts[0];
     if (!combine && !isMain(d)) return;
     const vkattn_role role = combine ? VKATTN_OUT : VKATTN_Q;
     const Operand &rows = d.operands[combine ? interop::slotOut : interop::slotQ], &lengths = d.operands[interop::slotLengths];
@@ -129,7 +135,11 @@ void count(const Plan &plan, const Dispatch &d, Coverage &coverage) {
         } else {
             ASSERT_LT((d.groups[0] - 1ull) * tile.rows(), uint64_t{queries} * packed);
         }
-        EXPECT_EQ(push.keyFirst % tile.keyTile(), 0u);
+        const Segments &segments = p.segments;
+        EXPECT_EQ((push.keyFirst - segments.first[segments.of(push.keyFirst)]) % tile.keyTile(), 0u);
+        if (p.segmented()) {
+            EXPECT_LE(push.keyFirst + push.keys, segments.first[segments.of(push.keyFirst) + 1]) << "a chunk crosses segments";
+        }
         EXPECT_EQ(plan.flash.splitKeys % tile.keyTile(), 0u);
         EXPECT_LE(plan.flash.splitKeys / tile.step(), 65000u) << "loop iterations of flash/lanes.comp";
         if (plan.flash.parts) {
@@ -233,7 +243,7 @@ TEST(FlashPlan, everyCaseFitsEveryLimit) {
             const bool tooLong = std::strstr(why.message, "spans") || std::strstr(why.message, "one query row needs");
             // One row, or its partial results.
             if (tight && result == VKATTN_ERROR_UNSUPPORTED && tooLong) continue;
-            if (tight && p.deterministic && result == VKATTN_ERROR_UNSUPPORTED) continue;
+            if (p.deterministic && (tight || p.segmented()) && result == VKATTN_ERROR_UNSUPPORTED) continue;
             ASSERT_EQ(result, VKATTN_OK) << c.name << " " << tile << ": " << why.message;
             EXPECT_EQ(plan.kernel->id, c.kernel);
             cut += plan.chunkCount() > 1, split += plan.flash.parts > plan.flash.tile.keyLanes, ++ran;

@@ -42,6 +42,8 @@ Columns columns(const Dispatch &d) {
         return columnsOf<interop::ScoresPush>(d);
     case Module::pairs:
         return columnsOf<interop::PairsPush>(d);
+    case Module::prior: // behind the scores
+        return {pushOf<interop::PriorPush>(d).rowPitch - interop::priorColumns, interop::priorColumns};
     default:
         return {0, 0x7fffffff}; // all of it
     }

@@ -154,6 +154,47 @@ const Rejection rejections[] = {
     {"csrAndKeyLengths", "key lengths and pageIndices are both given",
      [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS), p.tablePages = 1, p.pageIndices = 4; }},
     {"tooManyPages", "expected at most", [](auto &p) { p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1u << 31; }},
+    {"segmentWithoutValues", "k1 has a layout without v1", [](auto &p) { p.k1 = p.k; }},
+    {"segmentWithoutKeys", "v2 has a layout without k2", [](auto &p) { p.v2 = p.v; }},
+    {"segmentsWithAGap", "k2 has a layout and k1 has none", [](auto &p) { p.k2 = p.k, p.v2 = p.v; }},
+    {"segmentOfOtherKeys", "v1 is [", [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.v1.extent[2] = 3; }},
+    {"segmentOfOtherDims", "k1 is [", [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.k1.extent[3] = 3; }},
+    {"segmentOfAnotherType", "k1 has dtype 1 and k has 0", [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.k1.dtype = VKATTN_F16; }},
+    {"segmentWithOtherDimStrides", "segments have one stride between dims", [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.v1.strideElems[3] = 2; }},
+    {"emptySegment", "k1 has no keys", [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.k1.extent[2] = p.v1.extent[2] = 0; }},
+    {"emptyFirstSegment", "k has no keys and k1 has a layout",
+     [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.k.extent[2] = p.v.extent[2] = 0; }},
+    {"tooManySegmentKeys", "expected at most 1073741824",
+     [](auto &p) {
+         p.k.extent[2] = p.v.extent[2] = 1u << 30, p.k.strideElems[2] = p.v.strideElems[2] = 0;
+         p.k1 = p.k, p.v1 = p.v;
+     }},
+    {"segmentsAndPages", "k1 and pages are both given",
+     [](auto &p) { p.k1 = p.k, p.v1 = p.v, p.presentRoles = VKATTN_PRESENT(VKATTN_PAGE_TABLE), p.tablePages = 1; }},
+    {"segmentsAndRagged", "k1 and cu_seqlens are both given",
+     [](auto &p) {
+         p.k1 = p.k, p.v1 = p.v, p.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K), p.sequences = 1;
+     }},
+    {"priorOutAlone", "priorOut has a layout without priorLse", [](auto &p) { p.priorOut = p.out; }},
+    {"priorLseAlone", "priorLse has a layout without priorOut", [](auto &p) { p.priorLse = packed(VKATTN_F32, 1, 1, 1, 1); }},
+    {"priorOfOtherRows", "priorOut is [", [](auto &p) { p.priorOut = p.out, p.priorOut.extent[2] += 1, p.priorLse = packed(VKATTN_F32, 1, 1, 1, 1); }},
+    {"priorAndDropout", "priorOut and dropout are both given",
+     [](auto &p) {
+         p.priorOut = p.out, p.priorLse = packed(VKATTN_F32, p.out.extent[0], p.out.extent[1], p.out.extent[2], 1), p.dropout = 0.5;
+     }},
+    {"priorAndStatistics", "priorOut and VKATTN_ROW_STATISTICS are both given",
+     [](auto &p) {
+         p.priorOut = p.out, p.priorLse = packed(VKATTN_F32, p.out.extent[0], p.out.extent[1], p.out.extent[2], 1);
+         p.lse = packed(VKATTN_F32, p.out.extent[0], p.out.extent[1], p.out.extent[2], 2), p.flags = VKATTN_ROW_STATISTICS;
+     }},
+    {"shortMaskAndWeights", "mask or bias has 3 keys, fewer than the 7 of k, beside weights",
+     [](auto &p) {
+         p.mask = packed(VKATTN_BOOL8, 1, 1, 1, 3);
+         p.weights = packed(VKATTN_F32, p.q.extent[0], p.q.extent[1], p.q.extent[2], 7);
+     }},
+    {"shortMaskAndLengths", "key lengths say where queries stand",
+     [](auto &p) { p.mask = packed(VKATTN_BOOL8, 1, 1, 1, 3), p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS), p.flags = VKATTN_CAUSAL; }},
+    {"longMask", "mask is [", [](auto &p) { p.mask = packed(VKATTN_BOOL8, 1, 1, 1, 9); }},
     {"offsetTooSmall", "keyOffset.tokens is -268435457", [](auto &p) { p.keyOffset = {VKATTN_OFFSET_ARRAY, -(1 << 28) - 1}; }},
     {"unknownGrid", "grid.rule is 4, expected a vkattn_grid_rule", [](auto &p) { p.grid.rule = static_cast<vkattn_grid_rule>(4); }},
     {"gridWithoutRule", "grid has rows 3, size 0 and shift 0 with VKATTN_GRID_NONE", [](auto &p) { p.grid.extent[1] = 3; }},

@@ -9,7 +9,7 @@ namespace vkattn::conform {
 [[nodiscard]] Case baseCase(Random &random, std::string name);
 // Options that change sizes may have made them disagree.
 void makeAgree(Case &c);
-// What asks for sums has no program whose weights have none.
+// What asks for sums has no program whose weights have none, and what drops weights goes on from none.
 void agreeOnSums(Case &c);
 // What the case asks for, without data. The lengths of a ragged one are the most that may be drawn.
 [[nodiscard]] vkattn_problem descriptionOf(const Case &c);

@@ -35,7 +35,7 @@ void fill(HostTensor &tensor, const std::function<float(uint32_t, uint32_t, uint
 
 uint32_t mostKeys(const vkattn_problem &p) {
     if (p.tablePages || p.pageIndices || p.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) return p.tablePages * p.k.extent[2];
-    return p.maxSeqK ? p.maxSeqK : p.k.extent[2];
+    return p.maxSeqK ? p.maxSeqK : p.k.extent[2] + furtherKeys(p);
 }
 
 std::optional<CaseData::KeyPlace> CaseData::placeOf(const Span &s, uint32_t key) const {
@@ -117,6 +117,8 @@ void CaseData::collectOperands() {
     add(VKATTN_Q, q);
     add(VKATTN_K, k);
     if (!c.keysHoldValues) add(VKATTN_V, c.valuesInKeys ? k : v);
+    collectSegments();
+    if (c.prior) add(VKATTN_PRIOR_OUT, priorOut), add(VKATTN_PRIOR_LSE, priorLse);
     add(VKATTN_OUT, out);
     if (c.lse) add(VKATTN_LSE, lse);
     if (c.weights) add(VKATTN_WEIGHTS, weights);
@@ -440,6 +442,9 @@ void describe(CaseData &in, SequenceLength total) {
         p.v.extent[3] = c.valueDim;
         p.v.offsetElems += static_cast<uint64_t>(((c.headDim - c.valueDim - 1) | 1) * p.k.strideElems[3]);
     }
+    in.kWhole = p.k, in.vWhole = p.v;
+    in.describeSegments();
+    in.describePrior();
     if (c.lse) p.lse = makeLayout(VKATTN_F32, {batch, c.heads, total.queries, c.rowStatistics ? 2u : 1u}, c.outStyle);
     const uint32_t full[4] = {c.batch, c.heads, p.maxSeqQ ? p.maxSeqQ : total.queries, p.maxSeqK ? p.maxSeqK : total.keys};
     if (c.weights) p.weights = makeLayout(c.weightsType, full, c.weightsStyle);
@@ -450,8 +455,9 @@ void describe(CaseData &in, SequenceLength total) {
         for (uint32_t d = 0; d < 4; ++d) e[d] = ones >> d & 1 ? 1 : most[d];
         return makeLayout(dtype, e, style);
     };
-    if (c.maskBroadcast) p.mask = broadcast(VKATTN_BOOL8, *c.maskBroadcast, full[3], c.kStyle);
-    if (c.biasBroadcast) p.bias = broadcast(c.biasType, *c.biasBroadcast, full[3], c.qStyle);
+    const uint32_t masked = c.shortMask && full[3] > 4 ? full[3] - full[3] / 3 : full[3];
+    if (c.maskBroadcast) p.mask = broadcast(VKATTN_BOOL8, *c.maskBroadcast, masked, c.kStyle);
+    if (c.biasBroadcast) p.bias = broadcast(c.biasType, *c.biasBroadcast, masked, c.qStyle);
     describeGrid(c, full[3], p);
     describeBlocks(c, full, p);
     describeHooks(c, p);
@@ -581,8 +587,10 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
 
     const auto make = [&](HostTensor &t, const vkattn_layout &l, vkattn_role role) { t.make(l, vkattnOperandBytes(&p, role), 0xff); };
     make(in.q, p.q, VKATTN_Q); // gaps of inputs hold NaN
-    make(in.k, p.k, VKATTN_K);
-    make(in.v, p.v, VKATTN_V);
+    vkattn_problem whole = p; // k and v have all keys, whatever segments make of them
+    whole.k = in.kWhole, whole.v = in.vWhole, whole.k1 = whole.v1 = whole.k2 = whole.v2 = whole.k3 = whole.v3 = {};
+    in.k.make(in.kWhole, vkattnOperandBytes(&whole, VKATTN_K), 0xff);
+    in.v.make(in.vWhole, vkattnOperandBytes(&whole, VKATTN_V), 0xff);
     make(in.out, p.out, VKATTN_OUT);
     in.out.fillRandomly(random);
     if (c.lse) make(in.lse, p.lse, VKATTN_LSE), in.lse.fillRandomly(random);
@@ -617,9 +625,11 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     }
     if (c.sinks || c.alibi) drawHeads(in, random);
     drawRules(in, random);
+    in.drawPrior(random);
     in.collectOperands();
     fillData(in, random);
     if (c.poison && !c.sharedHeads && !c.valuesInKeys) poison(in);
+    if (c.segments) in.collectOperands(); // segments hold what k and v do
     // For who reads it: the operand is k's memory.
     if (c.valuesInKeys) in.v = in.k, in.v.layout = p.v;
     if (c.keysHoldValues) in.v = in.k, in.v.layout.extent[3] = c.valueDim;

@@ -67,6 +67,7 @@ struct Case {
     void writeNoPairs() { weights = false, scores.reset(); }
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
+    bool shortMask = false; // mask and bias end before the keys do; not beside what has every key
     std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast
     float biasHidden = 0.2f;                  // share of -infinity
     // Every finite bias has this value in half of the rows.
@@ -100,6 +101,11 @@ struct Case {
     // those of whole pages. Hostile: some entries of the table are no pages.
     uint32_t pageTokens = 0;
     bool csrPages = false, hostilePages = false; // in CSR; hostile: its other arrays may hold anything too
+    // Further segments of K and V, 1 to 3; 0: K and V are whole. Some styles have none.
+    uint32_t segments = 0;
+    // The problem goes on from attention over other keys, whose output has this type.
+    bool prior = false;
+    vkattn_dtype priorType = VKATTN_F32;
     Grid grid = Grid::none;
     // Of the keys that there are, where these divide them; otherwise 1.
     uint32_t gridPlanes = 1, gridRows = 1;
@@ -126,14 +132,16 @@ struct Case {
     bool keysHoldValues = false;
 };
 
-// Keys and values one after the other: operations but attention itself take no pages.
 inline void dropPages(Case &c) {
     c.pageTokens = 0;
     c.csrPages = c.hostilePages = false;
 }
-// Nor types that only caches have.
+// Operations but attention itself take keys and values in one piece, of types that not only caches have, masks of every key,
+// and go on from no other keys.
 inline void dropCacheForms(Case &c) {
     dropPages(c);
+    c.segments = 0;
+    c.prior = c.shortMask = false;
     if (isSmallType(c.k)) c.k = VKATTN_F16;
     if (isSmallType(c.v)) c.v = VKATTN_F16;
 }
@@ -148,13 +156,18 @@ struct Outputs {
     HostTensor out, lse, weights, scores;
 };
 
+// Returns the keys of the segments behind k.
+[[nodiscard]] uint32_t furtherKeys(const vkattn_problem &problem);
 // Returns the most keys that a batch entry or sequence of a problem may have.
 [[nodiscard]] uint32_t mostKeys(const vkattn_problem &problem);
 
 struct CaseData {
     Case c;
     vkattn_problem problem{};
-    HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask;
+    // k and v are whole; `segments` has what the problem reads in place of their later keys, gathered from them.
+    HostTensor q, k, v, out, lse, weights, scores, mask, bias, bitMask, priorOut, priorLse;
+    vkattn_layout kWhole{}, vWhole{};
+    HostTensor segments[6];
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<uint32_t> globals, prefixes, dilations, queryOffsets, keyOffsets;
     std::vector<uint32_t> pages;                        // the table, or the indices of CSR
@@ -200,7 +213,13 @@ struct CaseData {
     // weights and scores outside one, are not written.
     [[nodiscard]] std::string damage(const Outputs &before) const;
 
+    // Of makeCaseData: what problem has of segments and of what it goes on from, and the data of the latter.
+    void describeSegments();
+    void describePrior();
+    void drawPrior(Random &random);
+
   private:
+    void collectSegments();
     [[nodiscard]] Span spanOf(uint32_t b) const;
 };
 

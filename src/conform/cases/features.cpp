@@ -81,8 +81,9 @@ constexpr Member dropoutMembers[] = {member<&Case::dropout>("dropout"), member<&
 constexpr Variant mask[] = {{"mask", [](Case &c, Random &) { c.maskBroadcast = 0; }},
                             {"maskKeys", [](Case &c, Random &) { c.maskBroadcast = 2 | 4; }},
                             {"maskQueriesKeys", [](Case &c, Random &) { c.maskBroadcast = 1 | 2; }},
-                            {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }}};
-constexpr Member maskMembers[] = {member<&Case::maskBroadcast>("mask")};
+                            {"maskQueries", [](Case &c, Random &) { c.maskBroadcast = 2 | 8; }},
+                            {"shortMask", [](Case &c, Random &r) { c.maskBroadcast = r() % 2 ? 0 : 1, c.shortMask = true; }}};
+constexpr Member maskMembers[] = {member<&Case::maskBroadcast>("mask"), member<&Case::shortMask>("shortMask")};
 
 constexpr Variant bitMask[] = {{"bitMask", [](Case &c, Random &) { c.bitMaskBroadcast = 0; }},
                                {"bitMaskBroadcast", [](Case &c, Random &r) { c.bitMaskBroadcast = between(r, 1, 7); }}};
@@ -113,6 +114,12 @@ constexpr Variant pages[] = {{"pages", [](Case &c, Random &r) { c.pageTokens = b
                              {"hostileCsrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = c.hostilePages = true; }}};
 constexpr Member pagesMembers[] = {member<&Case::pageTokens>("pageTokens"), member<&Case::csrPages>("csrPages"),
                                    member<&Case::hostilePages>("hostilePages")};
+
+constexpr Variant segments[] = {{"segments", [](Case &c, Random &r) { c.segments = between(r, 1, 3); }}};
+constexpr Member segmentsMembers[] = {member<&Case::segments>("segments")};
+
+constexpr Variant prior[] = {{"prior", [](Case &c, Random &r) { c.prior = true, c.priorType = static_cast<vkattn_dtype>(r() % 3); }}};
+constexpr Member priorMembers[] = {member<&Case::prior>("prior"), member<&Case::priorType>("priorType")};
 
 constexpr Variant ragged[] = {{"ragged", [](Case &c, Random &r) { c.ragged = true, c.batch = between(r, 2, 4), c.raggedMax = r() % 2; }},
                               {"hostileRagged", [](Case &c, Random &r) { c.ragged = c.hostileRagged = true, c.batch = between(r, 2, 5); }}};
@@ -290,6 +297,12 @@ const Feature table[] = {
      .isOn = [](const Case &c) { return c.pageTokens != 0; },
      .members = pagesMembers,
      .pipelineTerm = pagesTerm | anyOption},
+    {.name = "segments",
+     .variants = segments,
+     .isOn = [](const Case &c) { return c.segments != 0; },
+     .members = segmentsMembers,
+     .pipelineTerm = anyOption},
+    {.name = "prior", .variants = prior, .isOn = [](const Case &c) { return c.prior; }, .members = priorMembers, .pipelineTerm = anyOption},
     {.name = "ragged",
      .variants = ragged,
      .isOn = [](const Case &c) { return c.ragged; },

@@ -1,7 +1,7 @@
 #include "conform/checks/selection.hpp"
 
 #include "conform/cases/base_case.hpp"
-#include "conform/cases/covering_cases.hpp"
+#include "conform/cases/chosen/covering_cases.hpp"
 #include "conform/cases/features.hpp"
 #include "conform/checks/cost.hpp"
 

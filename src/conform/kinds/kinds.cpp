@@ -76,6 +76,8 @@ std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in,
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
     allow(minimum, "storage buffers a stage");
+    // Which keys share a split must not depend on segments.
+    allow(c.deterministic && c.segments, "segments that begin at multiples of");
     allow(c.writesPairs() && !(traits & VKATTN_KERNEL_TRAIT_WEIGHTS), "only the staged kernel writes them");
     const bool matrix = traits & VKATTN_KERNEL_TRAIT_MATRIX_UNITS;
     const vkattn_matrix_shape *end = caps.matrixShapes + caps.matrixShapeCount;

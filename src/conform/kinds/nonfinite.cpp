@@ -92,6 +92,7 @@ Finding checkNonFinite(DeviceUnderTest &device, const Check &check) {
     }
     Check own = check;
     dropPages(own.c); // the first keys are spoilt as they lie in k
+    own.c.prior = false; // rows that see nothing else are looked for
     const auto in = caseDataOf(own);
     const Case &c = in->c;
     if (!find.verify(*in, "before")) return find.finding;

@@ -31,13 +31,16 @@ Piece pieceOf(CaseData &in, uint32_t b) {
     p.scores = {}, p.scoresStage = VKATTN_SCORES_RAW; // each is of its pair alone
     std::erase_if(piece.operands, [](const vkattn_operand_memory &o) { return o.role == VKATTN_SCORES; });
     const bool paged = c.pageTokens != 0;
-    const uint32_t qTokens = p.q.extent[2], kTokens = paged ? mostKeys(p) : p.k.extent[2];
-    for (vkattn_layout *layout : {&p.q, &p.k, &p.v, &p.out, &p.lse}) {
-        if (!layout->extent[0]) continue;
-        const bool keys = layout == &p.k || layout == &p.v;
-        if (keys && paged) continue; // every batch entry has the whole pool
+    const uint32_t qTokens = p.q.extent[2], kTokens = c.ragged ? p.k.extent[2] : mostKeys(p);
+    for (vkattn_layout *layout : {&p.k, &p.v, &p.k1, &p.v1, &p.k2, &p.v2, &p.k3, &p.v3}) {
+        if (!layout->extent[0] || paged) continue; // of pages every batch entry has the whole pool
         slice(*layout, 0, s.batch, 1);
-        slice(*layout, 2, keys ? s.firstKey : s.firstQuery, keys && !c.ragged ? kTokens : keys ? s.keys : s.queries);
+        if (c.ragged) slice(*layout, 2, s.firstKey, s.keys);
+    }
+    for (vkattn_layout *layout : {&p.q, &p.out, &p.lse, &p.priorOut, &p.priorLse}) {
+        if (!layout->extent[0]) continue;
+        slice(*layout, 0, s.batch, 1);
+        slice(*layout, 2, s.firstQuery, s.queries);
     }
     for (vkattn_layout *layout : {&p.weights, &p.bias, &p.mask, &p.bitMask}) {
         if (!layout->extent[0]) continue;

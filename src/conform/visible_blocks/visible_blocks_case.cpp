@@ -92,6 +92,7 @@ VisibleBlocksCase drawVisibleBlocks(Random &random, const Case &given) {
     c.slices = 0;
     c.kernel = VKATTN_KERNEL_AUTO;
     c.blocks = Blocks::none; // the lists take their place
+    c.shortMask = false;     // they are of every key
     v.data = makeCaseData(c, random);
     v.attention = v.data->problem;
     constexpr uint32_t sizes[] = {1, 2, 5, 8, 16, 33, 64, 200};

@@ -1,6 +1,6 @@
 // The dispatches of the flash and decode kernels. Once a plan: ragged batches read where the
 // sequences lie; plans with options write the environment. Then, for each chunk of rows: | flash
-// for each chunk of its keys; where rows have partial results: | combine. A barrier stands at every
+// for each chunk of its keys, and what rows go on from; where rows have partial results: | combine. A barrier stands at every
 // bar that another dispatch comes before.
 #include "core/kernels/flash.hpp"
 
@@ -8,6 +8,7 @@
 #include "core/kernels/grid_tiles.hpp"
 #include "core/plan/chunks.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/prior.hpp"
 #include "core/plan/table.hpp"
 
 #include <algorithm>
@@ -69,7 +70,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     const Problem &p = plan.problem;
     const FlashShape &shape = plan.flash;
     const FlashTile &tile = shape.tile;
-    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K), &v = p.tensor(VKATTN_V);
+    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(p.roleAt(VKATTN_K, c.keyFirst)), &v = p.tensor(p.roleAt(VKATTN_V, c.keyFirst));
     const auto setChunkWords = [&](auto &push) {
         push.queryFirst = c.queryFirst;
         push.queries = c.queries;
@@ -77,7 +78,7 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
         push.keys = c.keys;
         push.headsAndPacked = c.heads | shape.packed << 16;
         push.groupAndPhase = p.groupSize() | c.headFirst % p.groupSize() << 16;
-        push.partsAndFirst = shape.parts | keyChunk * divideUp(plan.chunkKeys, shape.splitKeys) * tile.keyLanes << 16;
+        push.partsAndFirst = shape.parts | (flash::splitsBefore(plan, keyChunk) * tile.keyLanes + (p.goesOn() ? 1 : 0)) << 16;
         push.scale = p.scale;
         push.qBatch = stride(q, 0), push.qHead = stride(q, 1), push.qToken = stride(q, 2);
         push.kBatch = stride(k, 0), push.kHead = stride(k, 1), push.kToken = stride(k, 2);
@@ -242,8 +243,20 @@ void flash::makeSetUp(const Plan &plan, uint64_t ownBytes, std::span<const uint3
     d.barrierBefore = index > tables; // of one range, which several dispatches write
 }
 
+uint32_t flash::splitsBefore(const Plan &plan, uint32_t keyChunk) {
+    const uint32_t perChunk = divideUp(plan.chunkKeys, plan.flash.splitKeys);
+    if (!plan.problem.segmented()) return keyChunk * perChunk;
+    uint32_t splits = 0;
+    Chunk c{};
+    for (uint32_t n = 0; n < keyChunk; ++n) {
+        selectKeys(plan, n, c);
+        splits += divideUp(c.keys, plan.flash.splitKeys);
+    }
+    return splits;
+}
+
 uint32_t flash::dispatchesPerRowChunk(const Plan &plan) {
-    return plan.keyChunks + (plan.flash.parts ? 1 : 0);
+    return plan.keyChunks + (plan.problem.goesOn() ? 1 : 0) + (plan.flash.parts ? 1 : 0);
 }
 
 Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
@@ -260,14 +273,17 @@ Dispatch flash::dispatch(const Plan &plan, uint32_t index) {
     const uint32_t perRowChunk = dispatchesPerRowChunk(plan);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, keyChunk = (index - setUp) % perRowChunk;
     Chunk c = rowsOfChunk(plan, rowChunk);
-    if (keyChunk == plan.keyChunks) {
+    if (keyChunk == plan.keyChunks && p.goesOn()) {
+        makePrior(plan, c, formPriorPart, partialsOperand(plan, true), d);
+        return d;
+    }
+    if (keyChunk >= plan.keyChunks) {
         makeCombine(plan, c, d);
         d.operandCount = fullSlots;
         d.barrierBefore = true;
         return d;
     }
-    c.keyFirst = keyChunk * plan.chunkKeys;
-    c.keys = std::min(plan.chunkKeys, p.keyTokens - c.keyFirst);
+    selectKeys(plan, keyChunk, c);
     d.operandCount = infoOf(flashModule(plan)).slots;
     makeFlash(plan, c, keyChunk, plan.flash.shuffleLanes, d);
     // Chunks of keys have partial results of their own. Rows of different chunks may lie among each

@@ -19,6 +19,8 @@ namespace flash {
 [[nodiscard]] vkattn_result makePlan(const Kernel &, const Problem &, const PlanLimits &, Plan &out, vkattn_diagnostic *why);
 [[nodiscard]] uint32_t dispatchesPerRowChunk(const Plan &);
 [[nodiscard]] Dispatch dispatch(const Plan &, uint32_t index);
+// Splits of the chunks of keys before a chunk.
+[[nodiscard]] uint32_t splitsBefore(const Plan &, uint32_t keyChunk);
 // The words of the environment that a problem has written: without dropout fewer.
 [[nodiscard]] uint32_t environmentWordsOf(const Problem &);
 // Of an environment whose own words take so many bytes, and of what is gathered behind them.

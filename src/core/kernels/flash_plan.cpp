@@ -47,6 +47,7 @@ uint32_t dimsOfLane(const FlashTile &tile, uint32_t dim, uint32_t shuffleLanes) 
 }
 
 bool dimStridesAreOne(const Problem &p) {
+    // Segments have the stride of the first.
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT})
         if (!p.tensor(role).unitDims()) return false;
     return true;
@@ -55,7 +56,7 @@ bool dimStridesAreOne(const Problem &p) {
 // Everything but q, k, v and out with neighbouring dims needs options, and bindings past the
 // fourth.
 bool needsOptions(const Problem &p) {
-    return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.hasOffsets() || p.tensor(VKATTN_LSE).present();
+    return pairTermsOf(p) || !dimStridesAreOne(p) || p.presentRoles || p.hasOffsets() || p.tensor(VKATTN_LSE).present() || p.goesOn();
 }
 
 // What combine.comp loops over for one row: twice over its parts, then once for every pair of dims
@@ -117,10 +118,16 @@ struct FlashLimits {
     uint32_t headTile = shape.packed, sliceQueries = std::max(rowTile / shape.packed, 1u);
 
     [[nodiscard]] uint64_t splits(const ChunkShape &s) const { return ceilDiv(s.keys, shape.splitKeys); }
+    // Splits of neighbouring keys in memory.
+    [[nodiscard]] uint64_t splitsOf(uint32_t keys, const ChunkShape &s) const {
+        const uint64_t chunks = ceilDiv(std::max(keys, 1u), s.keys), last = std::max(keys, 1u) - (chunks - 1) * s.keys;
+        return (chunks - 1) * splits(s) + ceilDiv(last, shape.splitKeys);
+    }
     // Partial results of a row over all chunks of keys; 0 where the one dispatch writes the output.
     [[nodiscard]] uint64_t parts(const ChunkShape &s) const {
-        const uint64_t chunks = ceilDiv(std::max(p.keyTokens, 1u), s.keys), last = std::max(p.keyTokens, 1u) - (chunks - 1) * s.keys;
-        const uint64_t all = (chunks - 1) * splits(s) + ceilDiv(last, shape.splitKeys);
+        uint64_t all = 0;
+        for (uint32_t n = 0; n < p.segments.count; ++n) all += splitsOf(p.segmented() ? p.segments.keys(n) : p.keyTokens, s);
+        if (p.goesOn()) return all * shape.tile.keyLanes + 1;
         return all == 1 && !alwaysParts && shape.tile.keyLanes == 1 ? 0 : all * shape.tile.keyLanes;
     }
     [[nodiscard]] bool keysFit(const ChunkShape &s) const { return splits(s) <= caps.maxWorkgroupCount[1]; }
@@ -145,6 +152,17 @@ vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_di
                     "shader to loop over",
                     kernel, static_cast<unsigned long long>(own.parts(row)));
     return VKATTN_ERROR_UNSUPPORTED;
+}
+
+// Which keys share a split must not depend on segments where bits must not.
+vkattn_result checkFixedSplits(const char *kernel, const Problem &p, const FlashShape &shape, vkattn_diagnostic *why) {
+    for (uint32_t n = 1; p.deterministic && n < p.segments.count; ++n)
+        if (p.segments.first[n] % shape.splitKeys)
+            return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                        "with VKATTN_DETERMINISTIC the %s kernel takes segments that begin at multiples of %u keys, and k%u begins at key %u; the "
+                        "staged kernel takes any",
+                        kernel, shape.splitKeys, n, p.segments.first[n]);
+    return VKATTN_OK;
 }
 
 // Workgroups that fill the device.
@@ -236,7 +254,10 @@ void layOutLanes(const Problem &p, const Caps &caps, FlashShape &shape) {
         shape.run = shape.valueRun =
             std::gcd(std::gcd(p.headDim, p.valueDim), std::gcd(std::gcd(shape.dimsPerLane, shape.valueDimsPerLane), most));
     }
-    shape.dimOrder = std::min(dimOrderOf(p.tensor(VKATTN_K), shape.run), dimOrderOf(p.tensor(VKATTN_V), shape.valueRun));
+    shape.dimOrder = dimsInWords;
+    for (uint32_t n = 0; n < p.segments.count; ++n)
+        shape.dimOrder = std::min({shape.dimOrder, dimOrderOf(p.tensor(roleOfSegment(VKATTN_K, n)), shape.run),
+                                   dimOrderOf(p.tensor(roleOfSegment(VKATTN_V, n)), shape.valueRun)});
 }
 
 // Where shape.tile fits the device.
@@ -334,6 +355,7 @@ vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {
         shape.splitKeys = chooseSplitKeys(p, limits, shape, mostKeys, isDecode(kernel));
         if (!merges) shape.splitKeys = roundUp(std::max(p.keyTokens, 1u), shape.tile.keyTile());
+        if (const auto r = checkFixedSplits(name, p, shape, why)) return r;
         const uint32_t keyTile = p.deterministic ? shape.splitKeys : shape.tile.keyTile();
         const uint32_t sliceKeys = !merges           ? p.keyTokens
                                    : p.deterministic ? shape.splitKeys
@@ -382,7 +404,9 @@ void flash::explain(const Plan &plan, vkattn_explanation &out) {
     out.packedHeads = shape.packed;
     out.compileOperations = shape.compileOperations;
     out.passedOverOperations = shape.passedOverOperations;
-    out.splits = shape.splitKeys ? std::max(divideUp(plan.problem.keyTokens, shape.splitKeys), 1u) : 1;
+    out.splits = plan.problem.segmented() && plan.chunkKeys ? splitsBefore(plan, plan.keyChunks)
+                 : shape.splitKeys                          ? std::max(divideUp(plan.problem.keyTokens, shape.splitKeys), 1u)
+                                                            : 1;
     out.bytesRead += static_cast<double>(plan.workspaceBytes); // partial results
     out.bytesWritten += static_cast<double>(plan.workspaceBytes);
 }

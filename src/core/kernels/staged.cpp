@@ -9,6 +9,7 @@
 // Ragged batches begin with one dispatch that reads where the sequences lie.
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
+#include "core/plan/prior.hpp"
 #include "core/plan/table.hpp"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ void makeSinks(const Plan &plan, const Chunk &c, Dispatch &d) {
 
 void staged::makeScores(const Plan &plan, const Chunk &c, Dispatch &d) {
     const Problem &p = plan.problem;
-    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(VKATTN_K);
+    const Tensor &q = p.tensor(VKATTN_Q), &k = p.tensor(p.roleAt(VKATTN_K, c.keyFirst));
     ScoresPush push{};
     setPosition(push, plan, c);
     setChunk(push, plan, c);
@@ -132,7 +133,7 @@ void staged::makePairs(const Plan &plan, const Chunk &c, uint32_t terms, uint32_
 
 void staged::makeValues(const Plan &plan, const Chunk &c, bool firstKeys, bool lastKeys, Dispatch &d) {
     const Problem &p = plan.problem;
-    const Tensor &v = p.tensor(VKATTN_V), &out = p.tensor(VKATTN_OUT);
+    const Tensor &v = p.tensor(p.roleAt(VKATTN_V, c.keyFirst)), &out = p.tensor(VKATTN_OUT);
     ValuesPush push{};
     setPosition(push, plan, c);
     setChunk(push, plan, c);
@@ -170,7 +171,7 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     setPosition(push, plan, c);
     setChunk(push, plan, c);
     push.flags |= (lse.present() ? flagLse : 0) | (p.rowStatistics ? flagRowStatistics : 0) | (weights.present() ? flagWeights : 0) |
-                  (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.deterministic ? flagFixedOrder : 0) |
+                  (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.goesOn() ? flagSinks | flagGoesOn : 0) | (p.deterministic ? flagFixedOrder : 0) |
                   (p.weightsDropped ? flagWeightsDropped : 0);
     push.planeFirst = planeFirst(p, c);
     setDropout(push, p);
@@ -248,6 +249,10 @@ struct Passes {
 uint32_t hookPasses(const Plan &plan) {
     return pairTermsOf(plan.problem) & termsBehindSums && plan.problem.keyTokens ? plan.keyChunks : 0;
 }
+// Of what stands behind the scores: sinks, and what rows go on from.
+uint32_t columnPasses(const Problem &p) {
+    return p.has(VKATTN_SINKS) || p.goesOn() ? 1 : 0;
+}
 uint32_t softmaxPasses(const Plan &plan) {
     return plan.problem.program.sumless() && plan.problem.keyTokens ? 0 : 1;
 }
@@ -257,10 +262,10 @@ uint32_t softmaxPasses(const Plan &plan) {
 uint32_t staged::dispatchesPerRowChunk(const Plan &plan) {
     const Problem &problem = plan.problem;
     const uint32_t keyChunks = plan.keyChunks;
-    const uint32_t sinks = problem.has(VKATTN_SINKS) ? 1 : 0;
-    if (problem.keyTokens == 0) return sinks + 2; // without keys only softmax and values run
+    const uint32_t columns = columnPasses(problem), prior = problem.goesOn() ? 1 : 0;
+    if (problem.keyTokens == 0) return columns + prior + 2; // without keys only softmax and values run
     // The values go over them once more.
-    return sinks + keyChunks * (Passes(problem).count() + 1) + softmaxPasses(plan) + hookPasses(plan);
+    return columns + keyChunks * (Passes(problem).count() + 1) + softmaxPasses(plan) + hookPasses(plan) + prior;
 }
 
 Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
@@ -274,24 +279,24 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), valuesAt = perRowChunk - valuesChunks, hooksAt = valuesAt - hookPasses(plan),
-                   softmaxAt = hooksAt - softmaxPasses(plan);
-    const uint32_t sinks = p.has(VKATTN_SINKS) ? 1 : 0;
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), valuesAt = perRowChunk - valuesChunks, priorAt = valuesAt - (p.goesOn() ? 1 : 0),
+                   hooksAt = priorAt - hookPasses(plan), softmaxAt = hooksAt - softmaxPasses(plan);
+    const uint32_t columns = columnPasses(p);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 
     Chunk c = rowsOfChunk(plan, rowChunk);
-    const auto selectKeys = [&](uint32_t n) {
-        c.keyFirst = n * plan.chunkKeys;
-        c.keys = p.keyTokens ? std::min(plan.chunkKeys, p.keyTokens - c.keyFirst) : 0;
-    };
+    const auto select = [&](uint32_t n) { selectKeys(plan, n, c); };
 
     d.groups[2] = c.batches * c.heads;
-    if (step < sinks) {
-        makeSinks(plan, c, d);
+    if (step < columns) {
+        if (p.goesOn())
+            makePrior(plan, c, formPriorColumn, scoresOperand(plan, true), d);
+        else
+            makeSinks(plan, c, d);
         d.barrierBefore = index > 0;
     } else if (step < softmaxAt) {
-        const uint32_t pass = (step - sinks) / keyedChunks, n = (step - sinks) % keyedChunks;
-        selectKeys(n);
+        const uint32_t pass = (step - columns) / keyedChunks, n = (step - columns) % keyedChunks;
+        select(n);
         const Passes passes(p);
         const Pass kind = passes[pass];
         if (kind == Pass::openScores) makeOpenScores(plan, c, d);
@@ -300,20 +305,23 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
         if (kind == Pass::pairs) makePairs(plan, c, termsOfPairs(p), pass - passes.opening - 1, d);
         // The sinks and the scores touch different columns; what chunks of keys write of an output's rows
         // lies within the ranges of each other.
-        d.barrierBefore = index > 0 && (kind == Pass::output || (n == 0 && (pass > 0 || sinks == 0)));
+        d.barrierBefore = index > 0 && (kind == Pass::output || (n == 0 && (pass > 0 || columns == 0)));
     } else if (step < hooksAt) {
         c.keys = p.keyTokens;
         makeSoftmax(plan, c, d);
         d.barrierBefore = index > 0;
-    } else if (step < valuesAt) {
+    } else if (step < priorAt) {
         const uint32_t n = step - hooksAt;
-        selectKeys(n);
+        select(n);
         makeTerm(plan, c, pairTermsOf(p) & termsBehindSums, d);
         d.barrierBefore = n == 0;
+    } else if (step < valuesAt) {
+        makePrior(plan, c, formPriorSums, scoresOperand(plan, true), d);
+        d.barrierBefore = true;
     } else {
         const uint32_t n = step - valuesAt;
-        selectKeys(n);
-        makeValues(plan, c, n == 0, n + 1 == valuesChunks, d);
+        select(n);
+        makeValues(plan, c, n == 0 && !p.goesOn(), n + 1 == valuesChunks, d);
         d.barrierBefore = true;
     }
     return d;

@@ -9,8 +9,10 @@
 namespace vkattn {
 namespace {
 
+using interop::priorColumns;
+
 constexpr uint32_t rowPitch(const Problem &p) {
-    return std::max(p.keyTokens, 1u) + (p.has(VKATTN_SINKS) ? 1 : 0);
+    return std::max(p.keyTokens, 1u) + (p.goesOn() ? priorColumns : p.has(VKATTN_SINKS) ? 1 : 0);
 }
 
 struct StagedLimits {
@@ -30,10 +32,10 @@ struct StagedLimits {
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         return s.queries <= caps.maxWorkgroupCount[0] && s.queries <= caps.maxWorkgroupCount[1];
     }
-    // scores, and partial sums between chunks of keys
+    // scores, and partial sums between chunks of keys, or before the first
     [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &s) const {
         const uint64_t rows = uint64_t{s.batches} * s.heads * s.queries;
-        return 4 * rows * (uint64_t{rowPitch(p)} + (s.keys < p.keyTokens ? p.valueDim : 0));
+        return 4 * rows * (uint64_t{rowPitch(p)} + (p.goesOn() || chunksOfKeys(p, s.keys) > 1 ? p.valueDim : 0));
     }
 };
 

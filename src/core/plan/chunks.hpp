@@ -1,6 +1,7 @@
 // Cutting a problem into chunks that meet the device's limits and the workspace cap.
 #pragma once
 
+#include "core/plan/operands.hpp"
 #include "core/plan/plan.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
@@ -160,7 +161,7 @@ template <class Kernel> class Chunker {
         default: {
             const bool ofKeys = rule.span == Span::keys;
             const uint32_t heads = ofKeys ? kvHeads(s.heads) : s.heads, tokensOfChunk = ofKeys ? keys : s.queries;
-            return tokenBytes(t, ofKeys ? p_.keysLieAnywhere() : ragged, s.batches, heads, tokensOfChunk);
+            return tokenBytes(t, ofKeys ? p_.keysLieAnywhere() : ragged, s.batches, heads, std::min(tokensOfChunk, t.extent[2]));
         }
         }
     }
@@ -224,7 +225,7 @@ inline void setChunks(Plan &plan, const ChunkShape &shape) {
     plan.batchChunks = static_cast<uint32_t>(ceilDiv(p.batch, shape.batches));
     plan.headChunks = static_cast<uint32_t>(ceilDiv(p.heads, shape.heads));
     plan.queryChunks = static_cast<uint32_t>(ceilDiv(p.queryTokens, shape.queries));
-    plan.keyChunks = static_cast<uint32_t>(ceilDiv(std::max(p.keyTokens, 1u), shape.keys));
+    plan.keyChunks = chunksOfKeys(p, shape.keys);
 }
 
 // Sets the dispatch count from what a chunk of rows takes; a plan of too many is refused.

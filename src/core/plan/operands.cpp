@@ -95,4 +95,24 @@ Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk) {
     return c;
 }
 
+uint32_t chunksOfKeys(const Problem &p, uint32_t keys) {
+    if (!p.segmented()) return divideUp(std::max(p.keyTokens, 1u), keys);
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < p.segments.count; ++n) count += divideUp(p.segments.keys(n), keys);
+    return count;
+}
+
+void selectKeys(const Plan &plan, uint32_t keyChunk, Chunk &c) {
+    const Problem &p = plan.problem;
+    uint32_t first = 0, end = p.keyTokens, n = keyChunk;
+    for (uint32_t segment = 0; p.segmented(); ++segment) {
+        const uint32_t chunks = divideUp(p.segments.keys(segment), plan.chunkKeys);
+        first = p.segments.first[segment], end = p.segments.first[segment + 1];
+        if (n < chunks) break;
+        n -= chunks;
+    }
+    c.keyFirst = first + n * plan.chunkKeys;
+    c.keys = std::min(plan.chunkKeys, end - c.keyFirst);
+}
+
 } // namespace vkattn

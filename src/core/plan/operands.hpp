@@ -93,10 +93,13 @@ struct TokenRange {
 [[nodiscard]] inline Operand rowsOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
     return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.ragged(), c, rowTokens(c), basePushByte);
 }
+// `role`: VKATTN_K or VKATTN_V, of whose segments the one that holds the chunk's keys is bound.
 [[nodiscard]] inline Operand keysOperand(const Problem &p, vkattn_role role, const Chunk &c, size_t basePushByte) {
     TokenRange tokens = keyTokens(p, c);
     if (p.paged()) tokens.first = 0; // of a page
-    return tokensOperand(p.tensor(role), p.memoryOf(role), isOutput(role), p.keysLieAnywhere(), c, tokens, basePushByte);
+    if (p.segmented()) tokens.first -= p.segments.first[p.segments.of(c.keyFirst)];
+    const vkattn_role own = p.roleAt(role, c.keyFirst);
+    return tokensOperand(p.tensor(own), p.memoryOf(own), isOutput(own), p.keysLieAnywhere(), c, tokens, basePushByte);
 }
 // Bias, masks and weights: `first` and `count` of the innermost dimension, keys or words.
 [[nodiscard]] inline Operand pairsOperand(const Problem &p, vkattn_role role, const Chunk &c, uint32_t first, uint32_t count,
@@ -299,5 +302,9 @@ inline constexpr HeadArray headArrays[] = {
 
 // The rows of a chunk; its keys are still to be chosen.
 [[nodiscard]] Chunk rowsOfChunk(const Plan &plan, uint32_t rowChunk);
+// How many chunks of at most `keys` keys there are: none has keys of two segments.
+[[nodiscard]] uint32_t chunksOfKeys(const Problem &p, uint32_t keys);
+// Chooses the keys of the keyChunk-th of them.
+void selectKeys(const Plan &plan, uint32_t keyChunk, Chunk &c);
 
 } // namespace vkattn

@@ -43,7 +43,9 @@ double workBeforeUnit(const Schedule &schedule, uint32_t unit) {
     const Chunk c = rowsOfChunk(plan, rowChunk);
     if (step == 0) return workBefore(plan, c);
     if (!plan.kernel->onePassOverKeys) return workBefore(plan, c) + workOf(plan, c) * step / perRowChunk;
-    const uint32_t keys = step * plan.chunkKeys;
+    Chunk next = c;
+    selectKeys(plan, step, next);
+    const uint32_t keys = next.keyFirst;
     const double part = visiblePairs(p, c.queryFirst + c.queries, keys) - visiblePairs(p, c.queryFirst, keys) +
                         static_cast<double>(c.queries) * step / perRowChunk;
     return workBefore(plan, c) + c.batches * (c.heads * part);

@@ -172,11 +172,15 @@ class FewRowsAttention {
         loadQueries();
         const RowPlace place = placeOf(p_, *unit_.s, unit_.kvHead, 0);
         const uint32_t begin = std::max(place.begin, unit_.keyBegin), end = std::min(place.end, unit_.keyEnd);
-        const Pages pages{p_, call_.operands, unit_.s->batch};
+        const Pieces pieces{p_, call_.operands, unit_.s->batch};
         for (uint32_t from = begin, to; from < end; from = to) {
             to = std::min(from + blockKeys, end);
-            if (p_.paged()) to = std::min(to, pages.endOfPage(from)); // rows of a block lie at one distance
-            const StoredRows keys = rows(VKATTN_K, from), values = rows(VKATTN_V, from), next = rows(VKATTN_K, to < end ? to : from);
+            if (p_.paged()) to = std::min(to, pieces.endOfPiece(from)); // rows of a block lie at one distance
+            // Which keys share a block does not depend on segments, so that bits do not.
+            const bool copied = p_.segmented() && pieces.endOfPiece(from) < to;
+            const StoredRows keys = copied ? copyOf(VKATTN_K, from, to, part(at_.keys)) : rows(VKATTN_K, from),
+                             values = copied ? copyOf(VKATTN_V, from, to, part(at_.values)) : rows(VKATTN_V, from),
+                             next = rows(VKATTN_K, to < end ? to : from);
             keys.byCacheType([&](auto own) { score(own, keys.rowStride, to - from, ahead(values)); });
             weigh(to - from);
             values.byCacheType([&](auto own) { add(own, values.rowStride, to - from, ahead(next)); });
@@ -206,6 +210,11 @@ class FewRowsAttention {
     }
 
     StoredRows rows(vkattn_role role, uint32_t j) const { return rowsOf(call_, role, *unit_.s, unit_.kvHead, j); }
+
+    StoredRows copyOf(vkattn_role role, uint32_t begin, uint32_t end, float *copy) const {
+        const TileRows tile = tileOfPieces(call_, role, *unit_.s, unit_.kvHead, begin, end, true, copy);
+        return {reinterpret_cast<const unsigned char *>(tile.data), VKATTN_F32, p_.tensor(role).extent[3], tile.stride, 1};
+    }
 
     static Ahead ahead(const StoredRows &rows) {
         const auto block = static_cast<ptrdiff_t>(elementsOfBlock(rows.dtype)), size = static_cast<ptrdiff_t>(bytesOfBlock(rows.dtype));

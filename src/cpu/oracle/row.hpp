@@ -25,6 +25,12 @@ class HeadKeysValues {
             loaded_ = true, b_ = b, kvHead_ = kvHead;
             return;
         }
+        if (p.segmented()) {
+            k_.loadSegments(p, operands, VKATTN_K, sequences[b], kvHead);
+            v_.loadSegments(p, operands, VKATTN_V, sequences[b], kvHead);
+            loaded_ = true, b_ = b, kvHead_ = kvHead;
+            return;
+        }
         k_.load(p.tensor(VKATTN_K), operands.data[VKATTN_K], sequences[b], kvHead);
         // Operations that know no values have no memory for V.
         if (operands.data[p.memoryOf(VKATTN_V)]) v_.load(p.tensor(VKATTN_V), operands.data[p.memoryOf(VKATTN_V)], sequences[b], kvHead);
@@ -54,6 +60,19 @@ class HeadKeysValues {
                     copy[static_cast<size_t>(j) * t.extent[3] + d] = loadElement(t, data, s.batch, h, s.key(j), d);
             base = copy.data();
             stride = t.extent[3];
+        }
+        // One segment after the other. Operations that know no values have no memory for V.
+        void loadSegments(const Problem &p, const Operands &operands, vkattn_role role, const Sequence &s, uint32_t h) {
+            copy.clear();
+            stride = p.tensor(role).extent[3];
+            if (!operands.data[role]) return;
+            for (uint32_t n = 0; n < p.segments.count; ++n) {
+                const vkattn_role own = roleOfSegment(role, n);
+                const Tensor &t = p.tensor(own);
+                for (uint32_t j = 0; j < t.extent[2]; ++j)
+                    for (uint32_t d = 0; d < t.extent[3]; ++d) copy.push_back(loadElement(t, operands.data[own], s.batch, h, j, d));
+            }
+            base = copy.data();
         }
         // Keys of absent pages are NaN: nobody may see them.
         void loadPages(const Problem &p, const Operands &operands, vkattn_role role, const Sequence &s, uint32_t h) {
@@ -89,6 +108,12 @@ template <class Real> struct Row {
     std::vector<Real> added;
     std::vector<Real> scores; // what is stored of every key of the sequence; empty where nothing is
     std::vector<Real> query;
+    // What the row goes on from: its log-sum-exp, its share of the whole sum, and its output, where the share is not 0.
+    Real priorLse = 0, priorWeight = 0;
+    std::vector<Real> priorOut;
+    bool goesOn = false; // from keys that were seen
+
+    [[nodiscard]] bool sawNothing() const { return visible.empty() && !goesOn; }
 
     void attend(const Problem &p, const Operands &operands, const Sequences &sequences, const HeadKeysValues &kv, uint32_t b, uint32_t h,
                 uint32_t i) {
@@ -101,8 +126,10 @@ template <class Real> struct Row {
             query[d] = static_cast<Real>(loadElement(operands.data[VKATTN_Q], q.dtype, q.index(sequence.batch, h, sequence.query(i), d)));
 
         out.assign(p.valueDim, Real(0));
-        const Real sink = p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -infinity;
+        loadPrior(p, operands, sequence, h, i);
+        const auto sink = static_cast<Real>(operands.sink(p, h));
         lse = maximum = sink;
+        if (goesOn && !std::isnan(maximum) && !(priorLse <= maximum)) maximum = priorLse;
         sum = sink == -infinity ? Real(0) : Real(1);
         visible.clear();
         weights.clear(); // holds scores until the maximum is known
@@ -122,7 +149,7 @@ template <class Real> struct Row {
             // A NaN becomes the maximum and stays the maximum.
             if (!std::isnan(maximum) && !(s <= maximum)) maximum = s;
         }
-        if (visible.empty()) return;
+        if (sawNothing()) return;
 
         scoresSeen = weights;
         if (p.program.sumless()) {
@@ -131,10 +158,15 @@ template <class Real> struct Row {
             lse = std::any_of(weights.begin(), weights.end(), [](Real w) { return std::isnan(w); }) ? std::numeric_limits<Real>::quiet_NaN() : Real(0);
         } else {
             sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
+            if (goesOn) sum += std::exp(priorLse - maximum);
             for (Real &w : weights) sum += w = std::isnan(maximum) ? maximum : std::exp(w - maximum);
             if (std::isnan(maximum)) sum = maximum;
             if (std::isnan(sum)) maximum = sum; // of infinite scores
             lse = maximum + std::log(sum);
+        }
+        if (goesOn) {
+            priorWeight = std::exp(priorLse - lse);
+            for (uint32_t d = 0; d < p.valueDim; ++d) out[d] = priorWeight * priorOut[d];
         }
         const DropoutPlane plane{p.dropoutSeed, p.dropoutOffset, b * p.heads + h};
         for (size_t n = 0; n < visible.size(); ++n) {
@@ -170,6 +202,17 @@ template <class Real> struct Row {
     }
 
   private:
+    void loadPrior(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t h, uint32_t i) {
+        goesOn = false;
+        if (!p.goesOn()) return;
+        const Tensor &lses = p.tensor(VKATTN_PRIOR_LSE), &outs = p.tensor(VKATTN_PRIOR_OUT);
+        const uint64_t token = sequence.query(i);
+        priorLse = static_cast<Real>(loadElement(operands.data[VKATTN_PRIOR_LSE], VKATTN_F32, lses.index(sequence.batch, h, token, 0)));
+        goesOn = priorLse != -std::numeric_limits<Real>::infinity();
+        priorOut.resize(p.valueDim);
+        for (uint32_t d = 0; goesOn && d < p.valueDim; ++d)
+            priorOut[d] = static_cast<Real>(loadElement(operands.data[VKATTN_PRIOR_OUT], outs.dtype, outs.index(sequence.batch, h, token, d)));
+    }
     static Real dot(const Real *a, const float *b, uint32_t n) {
         // The sums are independent, so that the loop is not one long chain of dependent additions.
         constexpr uint32_t lanes = 16;
@@ -239,9 +282,7 @@ void storeRow(const Problem &p, const Operands &operands, const Sequences &seque
             storeElement(operands.data[VKATTN_LSE], lse.dtype, lse.index(s.batch, h, s.query(i), n), static_cast<float>(value));
         };
         store(0, p.rowStatistics ? row.maximum : row.lse);
-        const Real sink =
-            p.has(VKATTN_SINKS) ? static_cast<Real>(operands.number(VKATTN_SINKS, h)) : -std::numeric_limits<Real>::infinity();
-        if (p.rowStatistics) store(1, row.sumForStoredMaximum(sink));
+        if (p.rowStatistics) store(1, row.sumForStoredMaximum(static_cast<Real>(operands.sink(p, h))));
     }
     // Weights and scores outside a sequence belong to nobody.
     const uint32_t keys = p.ragged() ? s.keys : p.keyTokens;

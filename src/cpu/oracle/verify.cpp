@@ -63,7 +63,16 @@ class Checker {
                 if (std::isfinite(v)) largestValue_ = std::max(largestValue_, v);
             }
         }
-        const bool empty = row.visible.empty();
+        if (row.goesOn) {
+            // Its share moves as those of the keys do, and is an exponent of the difference of two rounded numbers.
+            const double ofShare = scoreRounding + addedRounding + 4 * 0x1p-24 * (std::abs(row.priorLse) + std::abs(row.lse));
+            for (uint32_t d = 0; d < p_.valueDim; ++d) {
+                const double part = row.priorWeight * std::abs(row.priorOut[d]);
+                absolute_[d] += part;
+                rounded_[d] += part * ofShare;
+            }
+        }
+        const bool empty = row.sawNothing();
         const Tensor &out = p_.tensor(VKATTN_OUT), &lse = p_.tensor(VKATTN_LSE), &weights = p_.tensor(VKATTN_WEIGHTS);
         const uint64_t token = sequence.query(id.i);
         for (uint32_t d = 0; d < p_.valueDim; ++d) {

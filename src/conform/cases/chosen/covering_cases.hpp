@@ -2,7 +2,7 @@
 // with other company in each array.
 #pragma once
 
-#include "conform/cases/covering_array.hpp"
+#include "conform/cases/chosen/covering_array.hpp"
 #include "conform/cases/features.hpp"
 
 namespace vkattn::conform {

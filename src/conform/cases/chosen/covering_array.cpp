@@ -1,4 +1,4 @@
-#include "conform/cases/covering_array.hpp"
+#include "conform/cases/chosen/covering_array.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -122,7 +122,13 @@ Case baseCase(Random &random, std::string name) {
 }
 
 void agreeOnSums(Case &c) {
-    if (c.lse || c.weights || c.sinks) c.hooks = withSums(c.hooks);
+    if (c.dropout > 0 || (c.lse && c.rowStatistics)) c.prior = false;
+    // What has something of every key; where only lengths say where a query stands, none can be told.
+    const bool everyKey = c.ragged || c.pageTokens || c.weights || c.scores || c.bitMaskBroadcast || c.grid != Grid::none || c.blocks != Blocks::none ||
+                          c.documents != Documents::none || c.globalTokens;
+    const bool aligned = (c.causal || c.window || c.alibi || c.hooks != Hooks::none) && !c.topLeft && !c.offsets;
+    if (everyKey || (aligned && c.lengths) || !(c.maskBroadcast || c.biasBroadcast)) c.shortMask = false;
+    if (c.lse || c.weights || c.sinks || c.prior) c.hooks = withSums(c.hooks);
 }
 
 void makeAgree(Case &c) {
@@ -130,6 +136,7 @@ void makeAgree(Case &c) {
     agreeOnSums(c);
     if (c.ragged) c.lengths = c.hostileLengths = false;
     if (c.ragged || c.scores) dropPages(c);
+    if (c.pageTokens || c.ragged || c.valuesInKeys || c.keysHoldValues || c.sharedHeads) c.segments = 0;
     if (c.pageTokens && c.csrPages) c.lengths = c.hostileLengths = false;
     if (c.bitMaskBroadcast) c.maskBroadcast.reset();
     if (c.blocks == Blocks::bigBird && c.ragged) c.blocks = Blocks::lists;

@@ -1,4 +1,4 @@
-#include "conform/cases/covering_cases.hpp"
+#include "conform/cases/chosen/covering_cases.hpp"
 
 #include "conform/cases/base_case.hpp"
 #include "conform/cases/case_text.hpp"

@@ -1,4 +1,4 @@
-#include "problem/pages.hpp"
+#include "problem/keys/pages.hpp"
 
 #include "problem/problem.hpp"
 #include "util/diagnostic.hpp"

@@ -1,4 +1,4 @@
-#include "problem/offsets.hpp"
+#include "problem/keys/offsets.hpp"
 
 #include "problem/problem.hpp"
 #include "util/diagnostic.hpp"
