@@ -124,12 +124,31 @@ struct DropOf {
     uint64_t seed = 0;
     uint32_t offset = 0;
 };
-// `options`: everything of vkattn_problem but layouts and presentRoles.
+// `options`: everything of vkattn_problem but layouts and presentRoles. k1 to v3: further segments of keys and values.
+// priorOut and priorLse: what the attention goes on from; they may be out and lse. pageTable: an array [batch * pages], with which k
+// and v are pools of pages. queryOffsets and keyOffsets: an array [batch] each, in place of an alignment.
 struct AttentionOf {
     DeviceTensor q, k, v, out, lse{}, weights{}, scores{}, bias{}, mask{}, bitMask{};
     DeviceTensor keyLengths{}, cuSeqQ{}, cuSeqK{}, docIdsQ{}, docIdsK{}, sinks{}, slopes{};
     vkattn_problem options{};
+    DeviceTensor k1{}, v1{}, k2{}, v2{}, k3{}, v3{}, priorOut{}, priorLse{};
+    DeviceTensor pageTable{}, queryOffsets{}, keyOffsets{};
 };
+// Keys that neighbouring sequences share: k and v are [groups, kvHeads, tokens, dim], and group g is that of the
+// batch / groups sequences from g * batch / groups on.
+struct CascadeLevel {
+    DeviceTensor k, v, keyLengths{}; // keyLengths: u32 [groups]
+};
+// Attention of sequences that share prefixes (cascade inference: Ye et al. 2025, FlashInfer): over the keys of the levels, from the first
+// on, then over `own`'s. Each level is read once for all sequences of a group. Each step goes on from the one before in own.out and
+// own.lse, which is required. Queries see all keys of the levels; own.options says what they see of their own, by position (VKATTN_CAUSAL)
+// alone. The queries of a group lie one after the other, each as far from the one before: own.q, out and lse have one query each, or are
+// token-major, [batch, token, head, dim] in memory.
+struct CascadeOf {
+    AttentionOf own;
+    span<const CascadeLevel> levels;
+};
+
 // Gradients of `forward` (vkattn/gradient.h), which is the attention that ran before, as that was
 // given to a list: with VKATTN_ROW_STATISTICS in its options, and with lse. `forward.weights` is not
 // bound: with VKATTN_WEIGHTS_DROPPED it says that dWeights is of weights after dropout.
@@ -261,6 +280,8 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const KeepOf &keep, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const DropOf &drop, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionOf &attention, std::string *why = nullptr);
+    // A step for each level, and one more. Of a cascade that is refused, the list keeps no step.
+    [[nodiscard]] VKATTN_API vkattn_result add(const CascadeOf &cascade, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionGradientOf &gradient, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AttentionStatisticsOf &statistics, std::string *why = nullptr);
 

@@ -22,6 +22,12 @@ class Given {
         *present_ |= VKATTN_PRESENT(role);
         list_[count_++] = {role, tensor};
     }
+    // An array that the description says to be there by a kind of its own.
+    void addOffsets(vkattn_role role, const DeviceTensor &tensor, vkattn_offset &offset) {
+        if (!tensor) return;
+        offset.kind = VKATTN_OFFSET_ARRAY;
+        list_[count_++] = {role, tensor};
+    }
     // Arrays that follow set their bit there.
     void presentIn(uint32_t &present) { present_ = &present; }
     [[nodiscard]] span<const ListOperand> operands() const { return {list_.data(), count_}; }
@@ -37,6 +43,8 @@ vkattn_problem optionsOf(const AttentionOf &a) {
     description.structSize = sizeof description;
     description.presentRoles = 0;
     description.lse = description.weights = description.scores = description.bias = description.mask = description.bitMask = {};
+    description.k1 = description.v1 = description.k2 = description.v2 = description.k3 = description.v3 = {};
+    description.priorOut = description.priorLse = {};
     return description;
 }
 // What an attention has beside q, k, v and out.
@@ -64,6 +72,15 @@ void giveAttention(const AttentionOf &a, Given &given, vkattn_problem &descripti
     else
         given.require(VKATTN_V, a.v, description.v);
     given.require(VKATTN_OUT, a.out, description.out);
+    given.add(VKATTN_K_1, a.k1, description.k1), given.add(VKATTN_V_1, a.v1, description.v1);
+    given.add(VKATTN_K_2, a.k2, description.k2), given.add(VKATTN_V_2, a.v2, description.v2);
+    given.add(VKATTN_K_3, a.k3, description.k3), given.add(VKATTN_V_3, a.v3, description.v3);
+    given.add(VKATTN_PRIOR_OUT, a.priorOut, description.priorOut);
+    given.add(VKATTN_PRIOR_LSE, a.priorLse, description.priorLse);
+    given.addArray(VKATTN_PAGE_TABLE, a.pageTable);
+    if (a.pageTable && description.q.extent[0]) description.tablePages = a.pageTable.layout().extent[3] / description.q.extent[0];
+    given.addOffsets(VKATTN_QUERY_OFFSETS, a.queryOffsets, description.queryOffset);
+    given.addOffsets(VKATTN_KEY_OFFSETS, a.keyOffsets, description.keyOffset);
     giveOptions(a, given, description);
 }
 

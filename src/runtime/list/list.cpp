@@ -1,4 +1,5 @@
 // Lists of operations: what a list keeps of each step, where barriers go, and replays.
+#include "runtime/list/cascade.hpp"
 #include "runtime/list/recorded_list.hpp"
 #include "runtime/list/step.hpp"
 #include "runtime/median.hpp"
@@ -113,6 +114,23 @@ vkattn_result OperationList::add(const vkattn_layer_gradient &gradient, span<con
     vkattn_layer_plan plan{};
     if (const auto r = planned(gradient, vkattnPlanLayerGradient, plan, why)) return r;
     return addSteps(plan, operands, why);
+}
+
+vkattn_result OperationList::add(const CascadeOf &cascade, std::string *why) {
+    std::vector<AttentionOf> attentions;
+    if (const auto r = attentionsOf(cascade, attentions, why)) return r;
+    const size_t before = impl_->steps.size();
+    const std::vector<MemoryUse> unseparatedBefore = impl_->unseparated;
+    for (size_t n = 0; n < attentions.size(); ++n) {
+        std::string reason;
+        const vkattn_result result = add(attentions[n], &reason);
+        if (result == VKATTN_OK) continue;
+        impl_->steps.resize(before);
+        impl_->unseparated = unseparatedBefore;
+        const std::string which = n + 1 < attentions.size() ? "level " + std::to_string(n) : std::string("the attention behind the levels");
+        return failed(result, which + " of the cascade: " + reason, why);
+    }
+    return VKATTN_OK;
 }
 
 vkattn_result OperationList::addSteps(const vkattn_layer_plan &plan, span<const ListOperand> operands, std::string *why) {
