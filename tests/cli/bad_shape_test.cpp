@@ -56,7 +56,7 @@ TEST_F(BadShapeTest, dimTooLarge) {
 TEST_F(BadShapeTest, maskAndBiasThatDoNotBroadcast) {
     shapes({2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 8});
     for (const std::vector<size_t> &shape :
-         std::vector<std::vector<size_t>>{{7, 5}, {5, 6}, {2, 5, 7}, {3, 3, 5, 7}, {2, 1, 5, 2}, {0, 7}}) {
+         std::vector<std::vector<size_t>>{{7, 5}, {5, 8}, {2, 5, 7}, {3, 3, 5, 7}, {2, 1, 4, 2}, {0, 7}}) {
         write("m.npy", shape, "|b1");
         expectRefused(tool(onCpu({"--mask", "m.npy"})), {"m.npy (", "does not broadcast to [batch, head, query, key] = (2, 3, 5, 7)"});
         write("b.npy", shape);

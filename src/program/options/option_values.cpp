@@ -25,6 +25,10 @@ size_t parseWord(const std::string &option, const std::string &text, std::span<c
     badValue(option, expected, text);
 }
 
+vkattn_dtype parseCacheType(const std::string &option, const std::string &text) {
+    return static_cast<vkattn_dtype>(VKATTN_FP8_E4M3 + parseWord(option, text, std::span(dtypeNames).subspan(VKATTN_FP8_E4M3)));
+}
+
 vkattn_kernel parseKernel(const std::string &option, const std::string &text) {
     std::vector<vkattn_kernel> kernels = {VKATTN_KERNEL_AUTO};
     for (const vkattn_kernel kernel : KernelList()) kernels.push_back(kernel);

@@ -41,6 +41,7 @@ Ranks ranksOf(vkattn_role role, bool hasHeads) {
     case VKATTN_BIT_MASK:
         return {2, 4, "[query, word], [head, query, word] or [batch, head, query, word]"};
     case VKATTN_D_LSE:
+    case VKATTN_PRIOR_LSE:
         return {1, 3, "[query], [head, query] or [batch, head, query]"};
     case VKATTN_X_LSE:
         return {1, 3, "[token], [head, token] or [batch, head, token]"};
@@ -163,7 +164,7 @@ void Input::makeLayout(bool hasHeads, bool hasDims) {
 
     // A number for each row: the last dimension is 1.
     const bool ofTokens = role_ == VKATTN_WRITE_STRENGTH || (role_ == VKATTN_DECAY && !hasDims && shape.size() < 4);
-    const bool isLse = role_ == VKATTN_D_LSE || role_ == VKATTN_X_LSE, ofRows = isLse || ofTokens;
+    const bool isLse = role_ == VKATTN_D_LSE || role_ == VKATTN_X_LSE || role_ == VKATTN_PRIOR_LSE, ofRows = isLse || ofTokens;
     layout_.dtype = role_ == VKATTN_MASK                                   ? VKATTN_BOOL8
                     : role_ == VKATTN_BIT_MASK                             ? VKATTN_BITS32
                     : header().type == npyFloat16 && !isLse ? VKATTN_F16

@@ -32,6 +32,8 @@ class Input {
     Input(vkattn_role role, const std::string &option, const std::string &path, bool hasHeads = true);
 
     [[nodiscard]] vkattn_role role() const { return role_; }
+    // The operand of the problem that the array is, where that is not the one of its option.
+    void takeRole(vkattn_role role) { role_ = role; }
     [[nodiscard]] const std::string &option() const { return option_; }
     [[nodiscard]] const std::string &path() const { return path_; }
     [[nodiscard]] const program::NpyHeader &header() const { return file_.header(); }

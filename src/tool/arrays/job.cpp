@@ -3,6 +3,7 @@
 #include "program/failure.hpp"
 #include "tool/arrays/program_file.hpp"
 #include "tool/arrays/shapes.hpp"
+#include "tool/cache/past_keys.hpp"
 #include "tool/options/names.hpp"
 
 #include <vkattn/operations.hpp>
@@ -41,6 +42,7 @@ void checkBroadcast(const Input &input, const Extents &pairs, bool ragged) {
     for (size_t i = 0; i < 4; i++) {
         const uint32_t extent = input.layout().extent[i];
         if (extent == expected[i] || (extent == 1 && !(words && i == 3))) continue;
+        if (i == 3 && !words && !ragged && extent > 1 && extent < expected[i]) continue; // later keys are hidden
         throw Failure(
             input.text() + " does not broadcast to [" + (ragged ? "sequence" : "batch") + ", head, query, " + (words ? "word" : "key") +
             "] = " + npyShapeText(expected) + ": counted from the last, each of its dimensions must be that or 1" +
@@ -313,7 +315,7 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
     if (arguments.roundTo) {
         for (Operand &operand : operands) operand.layout.dtype = *arguments.roundTo;
         for (Input &input : job.inputs)
-            if (input.role() <= VKATTN_V) input.roundTo(*arguments.roundTo);
+            if (input.role() <= VKATTN_V || input.role() == VKATTN_K_1 || input.role() == VKATTN_V_1) input.roundTo(*arguments.roundTo);
     }
     auto &[q, k, v] = operands;
     const bool paged = !arguments.files[VKATTN_PAGE_TABLE].empty() || !arguments.files[VKATTN_PAGE_INDPTR].empty();
@@ -344,10 +346,12 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
         arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || (assumed.roles & bitOf(VKATTN_KEY_LENGTHS)) != 0, k, v);
 
     vkattn_problem &problem = job.problem;
-    if (arguments.valuesInKeys == 0) problem.v = v.layout;
+    Operand firstK = k, firstV = v;
+    takePast(job.inputs, firstK, firstV, problem);
+    if (arguments.valuesInKeys == 0) problem.v = firstV.layout;
     problem.sliceCount = arguments.slices;
     Extents pairs;
-    describeAttention(arguments, assumed, job.inputs, q, k, problem, pairs);
+    describeAttention(arguments, assumed, job.inputs, q, firstK, problem, pairs);
     // Attention sees every projected key.
     if (!job.projections.list.empty()) problem.presentRoles &= ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     const uint32_t *extent = q.layout.extent;
@@ -357,6 +361,7 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
         return dense(std::string(operandName(arguments, role).option) + " " + arguments.files[role], dtype, extents);
     };
     problem.out = output(VKATTN_OUT, outDtype, {extent[batch], extent[head], extent[token], v.layout.extent[dim]});
+    takePrior(job.inputs, problem);
     if (wants(VKATTN_LSE))
         problem.lse = output(VKATTN_LSE, VKATTN_F32, {extent[batch], extent[head], extent[token], arguments.rowStatistics ? 2u : 1u});
     if (wants(VKATTN_WEIGHTS)) problem.weights = output(VKATTN_WEIGHTS, VKATTN_F32, pairs);

@@ -59,7 +59,7 @@ vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_lay
 
 uint32_t keysOf(const vkattn_problem &problem) {
     const bool paged = problem.pageIndices != 0 || (problem.presentRoles & VKATTN_PRESENT(VKATTN_PAGE_TABLE)) != 0;
-    return paged ? problem.tablePages * problem.k.extent[token] : problem.k.extent[token];
+    return paged ? problem.tablePages * problem.k.extent[token] : problem.k.extent[token] + problem.k1.extent[token];
 }
 
 } // namespace vkattn::tool

@@ -29,7 +29,8 @@ void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const
 // heads are not first. `text` names it in messages. Throws Failure where it has not 4 dimensions.
 [[nodiscard]] vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst);
 
-// Returns the keys that a batch entry may have: of a problem with pages those of its row of the table.
+// Returns the keys that a batch entry may have: of a problem with pages those of its row of the table, with past keys
+// those of both segments.
 [[nodiscard]] uint32_t keysOf(const vkattn_problem &problem);
 
 // Throws Failure where an extent other than the tokens is 0, or where there are more dims than

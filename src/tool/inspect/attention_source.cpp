@@ -59,6 +59,11 @@ class AttentionSource : public HeadSource {
         if (p.blocks.kind == VKATTN_BLOCKS_MASK && ragged)
             throw Failure("--block-mask has blocks of the longest sequence, and inspect computes one sequence at a time: leave out "
                           "--cu-seqlens-q and --cu-seqlens-k, or the mask");
+        for (const Input &input : job_.inputs)
+            if (const uint32_t keys = input.layout().extent[3];
+                (input.role() == VKATTN_MASK || input.role() == VKATTN_BIAS) && keys > 1 && keys < facts_.keys)
+                throw Failure(input.text() + " has " + std::to_string(keys) + " keys of " + std::to_string(facts_.keys) +
+                              ", and inspect takes every key or 1: give the mask of all keys");
         const std::vector<uint64_t> &queries = job_.inputs[0].header().shape;
         facts_.rowShape.assign(queries.begin(), queries.end() - 1);
         facts_.keyShape.assign(queries.begin(), queries.end() - 2);

@@ -167,6 +167,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
                    "Type of the result; default: that of the queries' file");
     addAttentionOptions(app, alignments, run);
     addPages(app, run);
+    addPast(app, run);
     addOffsets(app, run);
     addVisibleBlocks(app, run);
     addGlobalProjections(app, run);

@@ -1,6 +1,8 @@
 // What the tool calls the library's things: one place, for options, messages and JSON keys.
 #pragma once
 
+#include "program/options/option_values.hpp"
+
 #include <vkattn/linear.h>
 #include <vkattn/problem.h>
 
@@ -18,10 +20,14 @@ struct OperandName {
 };
 
 // Inputs in the order in which they are read, then outputs in the order in which they are written.
-inline constexpr std::array<OperandName, 66> operandNames = {{
+inline constexpr std::array<OperandName, 70> operandNames = {{
     {VKATTN_Q, "--q", "q"},
     {VKATTN_K, "--k", "k"},
     {VKATTN_V, "--v", "v"},
+    {VKATTN_K_1, "--past-k", "pastK"},
+    {VKATTN_V_1, "--past-v", "pastV"},
+    {VKATTN_PRIOR_OUT, "--state-in-out", "stateInOut"},
+    {VKATTN_PRIOR_LSE, "--state-in-lse", "stateInLse"},
     {VKATTN_MASK, "--mask", "mask", true},
     {VKATTN_BIT_MASK, "--bitmask", "bitmask", true},
     {VKATTN_BIAS, "--bias", "bias", true},
@@ -159,8 +165,7 @@ inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
     return role == VKATTN_ALIBI_SLOPES ? "slope" : role == VKATTN_SINKS ? "sink" : nullptr;
 }
 
-// By vkattn_dtype.
-inline constexpr std::array<const char *, 10> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32", "fp8e4m3", "fp8e5m2", "q8_0", "q4_0", "int8"};
+using program::dtypeNames;
 
 // By vkattn_score_stage.
 inline constexpr std::array<const char *, 4> scoreStageNames = {"raw", "scaled", "capped", "final"};

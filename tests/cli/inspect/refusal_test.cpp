@@ -88,7 +88,7 @@ TEST_F(InspectRefusal, vectors) {
     refused({}, {"q.npy (2, 0, 8)", "there are no queries, expected at least one"});
     givenVectors({2, 5, 8}, {2, 7, 8});
     writeNpy(file("m.npy"), Array{{5, 6}, std::vector<double>(30)}, {.descr = "|b1"});
-    refused({"--mask", "m.npy"}, {"m.npy (5, 6) bool does not broadcast"});
+    refused({"--mask", "m.npy"}, {"m.npy (5, 6) bool has 6 keys of 7"});
     refused({"--sinks", "k.npy"}, {"k.npy"});
 }
 

@@ -37,6 +37,8 @@ void addProgramOptions(CLI::App &app, RunArguments &run);
 void checkProgram(const RunArguments &run);
 // --page-table, pages in CSR, and --page-layout.
 void addPages(CLI::App &app, RunArguments &run);
+// --past-k, --past-v, --state-in-out and --state-in-lse.
+void addPast(CLI::App &app, RunArguments &run);
 // --query-offset and --key-offset.
 void addOffsets(CLI::App &app, RunArguments &run);
 // --kv-type.

@@ -23,6 +23,14 @@ void addPages(CLI::App &app, RunArguments &run) {
              [&run, names](const std::string &text) { run.headsFirst = parseWord("--page-layout", text, names) == 1; });
 }
 
+void addPast(CLI::App &app, RunArguments &run) {
+    addFile(app, run, VKATTN_K_1, "Keys of a cache, which come before those of --k: as many heads and dims, any number of tokens");
+    addFile(app, run, VKATTN_V_1, "Their values, likewise before those of --v");
+    addFile(app, run, VKATTN_PRIOR_OUT,
+            "Go on from attention of the same queries over other keys: its output, of the output's shape. The result is that of all keys together");
+    addFile(app, run, VKATTN_PRIOR_LSE, "Its log-sum-exp, float32 of the output's shape without the dims");
+}
+
 void addOffsets(CLI::App &app, RunArguments &run) {
     const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
         addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
@@ -44,12 +52,9 @@ void addOffsets(CLI::App &app, RunArguments &run) {
 }
 
 void addKvType(CLI::App &app, RunArguments &run) {
-    // In the order of vkattn_dtype.
-    addValue(app, "--kv-type", "fp8e4m3|fp8e5m2|q8_0|q4_0|int8",
+    addValue(app, "--kv-type", cacheTypes,
              "Keep keys and values in a cache of this type, which attention reads in place, and say how far the result is from that of float32",
-             [&run](const std::string &text) {
-                 run.kvType = static_cast<vkattn_dtype>(VKATTN_FP8_E4M3 + parseWord("--kv-type", text, std::span(dtypeNames).subspan(VKATTN_FP8_E4M3)));
-             });
+             [&run](const std::string &text) { run.kvType = parseCacheType("--kv-type", text); });
 }
 
 void checkCache(const CLI::App &app) {
@@ -59,6 +64,14 @@ void checkCache(const CLI::App &app) {
     for (const char *part : {"--page-indptr", "--page-indices", "--last-page-lengths"})
         for (const char *other : {"--page-indptr", "--page-indices", "--last-page-lengths"})
             given.needs(part, other, "pages in CSR take three files, so add it, or leave them out");
+    given.needs("--past-k", "--past-v", "a cache has both, so add it, or leave --past-k out");
+    given.needs("--past-v", "--past-k", "a cache has both, so add it, or leave --past-v out");
+    given.needs("--state-in-out", "--state-in-lse", "the one says how much the other counts, so add it, or leave --state-in-out out");
+    given.needs("--state-in-lse", "--state-in-out", "the one says how much the other counts, so add it, or leave --state-in-lse out");
+    given.needs("--past-k", "--k", "the cache comes before the keys of files, so give the arrays");
+    for (const char *other : {"--page-table", "--page-indptr", "--cu-seqlens-k", "--values-in-keys", "--kv-type", "--project-k", "--q-global"})
+        given.apart("--past-k", other, "keys of a cache and new ones lie in two arrays [batch, head, token, dim]");
+    given.apart("--state-in-out", "--q-global", "the rows of global tokens are computed apart");
     given.apart("--page-table", "--page-indptr", "both say which pages a batch entry has");
     given.apart("--kv-lengths", "--page-indptr", "both say how many keys a batch entry has");
     if (!given("--page-indptr")) given.needs("--page-layout", "--page-table", "the layout is that of pages, so add --page-table, or leave it out");
