@@ -15,8 +15,9 @@ namespace {
 
 constexpr uint8_t rare = 248; // genes from here on may break a rule
 constexpr vkattn_role outputRoles[] = {VKATTN_OUT, VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SCORES};
-constexpr vkattn_role tensorRoles[] = {VKATTN_Q,       VKATTN_K,    VKATTN_V,    VKATTN_OUT,      VKATTN_LSE,
-                                       VKATTN_WEIGHTS, VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_SCORES};
+constexpr vkattn_role tensorRoles[] = {VKATTN_Q,    VKATTN_K,    VKATTN_V,        VKATTN_OUT,    VKATTN_LSE,       VKATTN_WEIGHTS,
+                                       VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_SCORES, VKATTN_K_1,       VKATTN_V_1,
+                                       VKATTN_K_2,  VKATTN_V_2,  VKATTN_K_3,      VKATTN_V_3,    VKATTN_PRIOR_OUT, VKATTN_PRIOR_LSE};
 constexpr size_t slackBytes = 24; // of an output, after its last element
 
 // Dims, types and what is added to scores or hides keys enter pipelines, which take the driver 50
@@ -25,12 +26,10 @@ struct Shape {
     uint32_t headDim, valueDim;
     vkattn_dtype q, k, v, out;
 };
-constexpr Shape shapes[] = {{8, 8, VKATTN_F32, VKATTN_F32, VKATTN_F32, VKATTN_F32},
-                            {5, 7, VKATTN_F16, VKATTN_F16, VKATTN_F16, VKATTN_F16},
-                            {8, 8, VKATTN_BF16, VKATTN_BF16, VKATTN_BF16, VKATTN_F32},
-                            {3, 1, VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_BF16},
-                            {40, 8, VKATTN_F32, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_F32},
-                            {5, 7, VKATTN_F16, VKATTN_FP8_E4M3, VKATTN_INT8, VKATTN_F16}};
+constexpr Shape shapes[] = {
+    {8, 8, VKATTN_F32, VKATTN_F32, VKATTN_F32, VKATTN_F32},    {5, 7, VKATTN_F16, VKATTN_F16, VKATTN_F16, VKATTN_F16},
+    {8, 8, VKATTN_BF16, VKATTN_BF16, VKATTN_BF16, VKATTN_F32}, {3, 1, VKATTN_F32, VKATTN_F16, VKATTN_BF16, VKATTN_BF16},
+    {40, 8, VKATTN_F32, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_F32}, {5, 7, VKATTN_F16, VKATTN_FP8_E4M3, VKATTN_INT8, VKATTN_F16}};
 struct Overlays {
     bool softcap, bias, alibi, mask, bitMask, documents;
 };
@@ -201,6 +200,11 @@ void Description::describe() {
     if (!(p.flags & VKATTN_VALUES_IN_KEYS) || genes.sharedValues >= rare)
         p.v = make(VKATTN_V, shape.v, {held, kvHeads, heldTokens, shape.valueDim});
     p.out = make(VKATTN_OUT, shape.out, {batch, heads, queries, shape.valueDim});
+    keys = describeSegments(keys);
+    if (genes.segments & 4) {
+        p.priorOut = layoutFrom(genes.layout[VKATTN_Q], false, shape.out, {batch, heads, queries, shape.valueDim});
+        p.priorLse = layoutFrom(genes.layout[VKATTN_LSE], false, VKATTN_F32, {batch, heads, queries, 1});
+    }
     if (genes.tensors & 1) p.lse = make(VKATTN_LSE, VKATTN_F32, {batch, heads, queries, p.flags & VKATTN_ROW_STATISTICS ? 2u : 1u});
     const uint32_t pairs[4] = {ragged ? p.sequences : batch, heads, p.maxSeqQ ? p.maxSeqQ : queries, p.maxSeqK ? p.maxSeqK : keys};
     constexpr vkattn_dtype floats[] = {VKATTN_F32, VKATTN_F16, VKATTN_BF16};
@@ -216,10 +220,29 @@ void Description::describe() {
         return make(role, dtype, extents);
     };
     describeRules(pairs[0], pairs[2], pairs[3]);
-    if (overlays.bias) p.bias = broadcast(VKATTN_BIAS, overlays.softcap ? VKATTN_F32 : VKATTN_F16, genes.biasOnes, pairs[3]);
-    if (overlays.mask) p.mask = broadcast(VKATTN_MASK, VKATTN_BOOL8, genes.maskOnes, pairs[3]);
+    // The keys that masks have: fewer hide the others.
+    const uint32_t masked = genes.segments & 8 ? pairs[3] - std::min(pairs[3], genes.segmentKeys % 8u) : pairs[3];
+    if (overlays.bias) p.bias = broadcast(VKATTN_BIAS, overlays.softcap ? VKATTN_F32 : VKATTN_F16, genes.biasOnes, masked);
+    if (overlays.mask) p.mask = broadcast(VKATTN_MASK, VKATTN_BOOL8, genes.maskOnes, masked);
     if (overlays.bitMask || genes.overlays >= rare)
-        p.bitMask = broadcast(VKATTN_BIT_MASK, VKATTN_BITS32, genes.maskOnes & 7, (pairs[3] + 31) / 32);
+        p.bitMask = broadcast(VKATTN_BIT_MASK, VKATTN_BITS32, genes.maskOnes & 7, (masked + 31) / 32);
+}
+
+uint32_t Description::describeSegments(uint32_t keys) {
+    vkattn_problem &p = problem;
+    // Once in a while with an option that refuses segments.
+    if ((p.sequences || p.tablePages || p.flags & VKATTN_VALUES_IN_KEYS) && genes.segments < rare) return keys;
+    vkattn_layout *const segments[3][2] = {{&p.k1, &p.v1}, {&p.k2, &p.v2}, {&p.k3, &p.v3}};
+    for (uint32_t n = 0; n < (genes.segments & 3u); ++n) {
+        const uint32_t own = (genes.segmentKeys >> n) % 24u;
+        const auto make = [&](const vkattn_layout &first, LayoutGenes like) {
+            like.gap = static_cast<uint8_t>(like.gap + n), like.negative = static_cast<uint8_t>(like.negative >> n & 7);
+            return layoutFrom(like, false, first.dtype, {first.extent[0], first.extent[1], own, first.extent[3]});
+        };
+        *segments[n][0] = make(p.k, genes.layout[VKATTN_K]), *segments[n][1] = make(p.v, genes.layout[VKATTN_V]);
+        keys += own;
+    }
+    return keys;
 }
 
 void Description::describeRules(uint32_t batch, uint32_t queries, uint32_t keys) {
@@ -270,14 +293,17 @@ bool Description::small() const {
     for (uint32_t role = 0; role < VKATTN_ROLE_LIMIT; ++role)
         if (vkattnOperandBytes(&problem, static_cast<vkattn_role>(role)) > 1u << 19) return false;
     const uint64_t batch = std::max(problem.q.extent[0], problem.sequences);
-    const uint64_t keys = uint64_t{problem.k.extent[2]} * std::max(problem.tablePages, 1u);
+    const uint64_t keys = (uint64_t{problem.k.extent[2]} + problem.k1.extent[2] + problem.k2.extent[2] + problem.k3.extent[2]) *
+                          std::max(problem.tablePages, 1u);
     return batch * problem.q.extent[1] * problem.q.extent[2] * keys <= 20000;
 }
 
 const vkattn_layout &Description::layout(vkattn_role role) const {
     const vkattn_layout *const layouts[] = {&problem.q,       &problem.k,    &problem.v,    &problem.out,    &problem.lse,
                                             &problem.weights, &problem.bias, &problem.mask, &problem.bitMask};
-    return role == VKATTN_SCORES ? problem.scores : *layouts[role];
+    const vkattn_layout *const later[] = {&problem.k1, &problem.v1, &problem.k2,       &problem.v2,
+                                          &problem.k3, &problem.v3, &problem.priorOut, &problem.priorLse};
+    return role == VKATTN_SCORES ? problem.scores : role >= VKATTN_K_1 ? *later[role - VKATTN_K_1] : *layouts[role];
 }
 
 uint32_t Description::random() { // Marsaglia's xorshift32
@@ -332,6 +358,8 @@ float Description::nonFinite() {
 
 float Description::value(vkattn_role role, uint32_t token) {
     const float plain = static_cast<float>(static_cast<int32_t>(random() % 4096) - 2048) / 1024;
+    if (role == VKATTN_PRIOR_LSE) return random() % 8 ? 4 * plain : nonFinite();
+    if (role >= VKATTN_K_1 && role <= VKATTN_V_3) role = (role - VKATTN_K_1) % 2 ? VKATTN_V : VKATTN_K;
     switch (genes.data % 6) {
     case 1: // a needle
         if (role == VKATTN_K) return token == genes.seed % 16u ? 12.0f : 0.05f * plain;
@@ -363,12 +391,14 @@ void Description::fillRows(vkattn_role role, const vkattn_layout &l, unsigned ch
                 for (float &x : row) x = value(role, t);
                 const bool blocks = l.dtype == VKATTN_Q8_0 || l.dtype == VKATTN_Q4_0;
                 if (hasScales(l.dtype)) {
-                    (void)vkattnConvert(VKATTN_F32, row.data(), l.dtype, memory + (blocks ? at / 32 * static_cast<uint64_t>(rowBytes(l.dtype, 32)) : at), row.size(),
+                    (void)vkattnConvert(VKATTN_F32, row.data(), l.dtype,
+                                        memory + (blocks ? at / 32 * static_cast<uint64_t>(rowBytes(l.dtype, 32)) : at), row.size(),
                                         nullptr);
                     continue;
                 }
                 for (uint32_t d = 0; d < l.extent[3]; ++d)
-                    (void)vkattnConvert(VKATTN_F32, &row[d], l.dtype, memory + at + (l.extent[3] > 1 ? d * static_cast<uint64_t>(l.strideElems[3]) : 0), 1, nullptr);
+                    (void)vkattnConvert(VKATTN_F32, &row[d], l.dtype,
+                                        memory + at + (l.extent[3] > 1 ? d * static_cast<uint64_t>(l.strideElems[3]) : 0), 1, nullptr);
             }
 }
 

@@ -50,6 +50,8 @@ struct Genes {
     uint8_t sharedValues;  // odd: k and v are views of one buffer
     LayoutGenes layout[9]; // by role; the scores lie as the weights
     RuleGenes rules;
+    uint8_t segments;   // two bits: further segments of K and V; bit 2 prior, 3 masks with fewer keys
+    uint8_t segmentKeys;
 };
 static_assert(alignof(Genes) == 1);
 
@@ -77,6 +79,8 @@ class Description {
     };
     void describe();
     void describeRules(uint32_t batch, uint32_t queries, uint32_t keys);
+    // Returns the keys of all segments. `keys`: of the first.
+    [[nodiscard]] uint32_t describeSegments(uint32_t keys);
     // Returns where a sequence lies, by the rule of problem.h. `role` has the cu_seqlens.
     [[nodiscard]] Span spanOf(vkattn_role role, uint32_t sequence, uint32_t total, uint32_t most) const;
     [[nodiscard]] bool written(vkattn_role role, const uint32_t (&index)[4]) const;

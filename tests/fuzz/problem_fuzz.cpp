@@ -66,11 +66,27 @@ vkattn_problem problemFrom(Bytes &bytes) {
     const uint32_t options = bytes.raw<uint32_t>();
     const uint32_t sequences = options & 1 ? number(bytes) : 0, pairsBatch = sequences ? sequences : batch;
     if (p.flags & VKATTN_VALUES_IN_KEYS && !(options & 256)) p.v = {};
+    // Segments, and what the problem goes on from. Biases and masks then have fewer keys.
+    uint32_t allKeys = keys;
+    if (options & 8192) {
+        vkattn_layout *const segments[3][2] = {{&p.k1, &p.v1}, {&p.k2, &p.v2}, {&p.k3, &p.v3}};
+        const uint32_t count = bytes.below(4);
+        for (uint32_t n = 0; n < count; ++n) {
+            const uint32_t own = number(bytes);
+            allKeys += own;
+            *segments[n][0] = layout(bytes, {batch, kvHeads, own, dim}, typeK);
+            *segments[n][1] = layout(bytes, {batch, kvHeads, bytes.below(16) ? own : number(bytes), valueDim}, typeK);
+        }
+        if (bytes.flag()) {
+            p.priorOut = layout(bytes, {batch, heads, queries, valueDim}, dtype(bytes));
+            p.priorLse = layout(bytes, {batch, heads, queries, bytes.below(16) ? 1 : number(bytes)}, VKATTN_F32);
+        }
+    }
     const auto broadcast = [&](uint32_t extent) { return bytes.flag() ? extent : 1; };
     if (options & 512) p.flags |= VKATTN_ROW_STATISTICS;
     if (options & 2) p.lse = layout(bytes, {batch, heads, queries, options & 512 ? 2u : 1u}, VKATTN_F32);
-    if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
-    if (options & 1024) p.scores = layout(bytes, {pairsBatch, heads, queries, keys}, dtype(bytes));
+    if (options & 4) p.weights = layout(bytes, {pairsBatch, heads, queries, allKeys}, dtype(bytes));
+    if (options & 1024) p.scores = layout(bytes, {pairsBatch, heads, queries, allKeys}, dtype(bytes));
     if (options & 2048) p.scoresStage = static_cast<vkattn_score_stage>(bytes.below(6));
     if (options & 8) p.bias = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, dtype(bytes));
     if (options & 16) p.mask = layout(bytes, {broadcast(pairsBatch), broadcast(heads), broadcast(queries), broadcast(keys)}, VKATTN_BOOL8);
