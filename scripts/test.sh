@@ -96,7 +96,7 @@ run_tests() {
 export VKATTN_TEST_SEED=${VKATTN_TEST_SEED:-$((RANDOM * 32768 + RANDOM))}
 
 # The tests of build/, without the bench and the programs that fuzzing needs.
-test_targets="vkattn-tests vkattn-tests-device vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed vkattn_sample_neighbourhood vkattn_sample_programs vkattn_sample_story vkattn_sample_train"
+test_targets="vkattn-tests vkattn-tests-device vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed vkattn_sample_neighbourhood vkattn_sample_programs vkattn_sample_serve vkattn_sample_story vkattn_sample_train"
 
 # The host projects are of the default run where what they look at has changed.
 changed_packaging() {
@@ -148,7 +148,7 @@ sanitized() {
         "-DVKATTN_DRIVERS_FOLDER=$PWD/build/drivers"
 }
 part_address() {
-    sanitized "vkattn-tests vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed vkattn_sample_neighbourhood vkattn_sample_programs vkattn_sample_story vkattn_sample_train" &&
+    sanitized "vkattn-tests vkattn-tests-threads vkattn-embed-rhi vkattn_sample_denoise vkattn_sample_embed vkattn_sample_neighbourhood vkattn_sample_programs vkattn_sample_serve vkattn_sample_story vkattn_sample_train" &&
         VKATTN_TEST_EXTENT=default run_tests build/sanitize -LE '^(nightly|device|validation|conform|faults)$' -E '^KillTest|^driver\.any$'
 }
 part_address-device() {

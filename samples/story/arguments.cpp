@@ -53,6 +53,9 @@ bool parseArguments(int argc, const char *const *argv, Arguments &out) {
     addValue(app, "--seed", "N", "Of the draws, default 1: the same seed draws the same", [&](const std::string &text) {
         if (!parseInteger(text, out.sampling.seed) || out.sampling.seed == 0) badValue("--seed", "a whole number from 1 on", text);
     });
+    addValue(app, "--kv-type", cacheTypes,
+             "Keep keys and values in caches of this type, and say how far attention is from that over caches of float32",
+             [&](const std::string &text) { out.kvType = parseCacheType("--kv-type", text); });
     app.add_option("--inspect", out.inspect,
                    "Write rotated queries and keys as .npy files into this folder, of each layer [head, token, dim] and of all layers "
                    "[layer, head, token, dim], and the texts of the tokens, for vkattn inspect; made where it is missing")

@@ -12,6 +12,7 @@ struct Arguments : vkattn::program::DeviceOptions {
     std::string model, tokenizer, prompt;
     uint32_t steps = 0; // 0: the model's length
     Sampling sampling;
+    vkattn_dtype kvType = VKATTN_F32;
     std::string inspect;          // a folder; empty: nothing is kept
     std::vector<uint32_t> layers; // empty: all
 };

@@ -1,5 +1,6 @@
 // story: continues a text with a llama2.c checkpoint, everything on the device. Where to read on:
 //   model/transformer.cpp    the model as lists of operations, recorded once
+//   model/layer_steps.cpp    the steps of a layer but its attention, which samples/serve has too
 //   model/shader_steps.cpp   what the library lacks, as compute shaders of this program
 //   text/tokenizer.cpp       text to tokens and back
 #include "arguments.hpp"
@@ -11,8 +12,10 @@
 #include "program/failure.hpp"
 #include "program/note.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <numeric>
 
 namespace story {
@@ -50,14 +53,16 @@ class Computer {
         report.driver = device ? device->driver : "vkattn cpu fallback";
         report.fallbackReason = fallbackReason_.empty() ? runtime_->fallbackReason() : fallbackReason_;
         if (arguments_.verify) report.verification = model_->verification();
+        report.cacheError = model_->cacheError();
+        report.cacheBytesPerToken = model_->bytesPerToken();
     }
 
   private:
     void attempt(const std::vector<uint32_t> &tokens, std::span<float> logits) {
         if (!model_) {
-            std::optional<vkattn_verify_options> verify;
-            if (arguments_.verify) verify = verifyOptions(*arguments_.verify);
-            model_.emplace(*runtime_, checkpoint_, kept_, verify);
+            TransformerOptions options{kept_, {}, arguments_.kvType};
+            if (arguments_.verify) options.verify = verifyOptions(*arguments_.verify);
+            model_.emplace(*runtime_, checkpoint_, options);
         }
         model_->compute(std::span(tokens).subspan(model_->computed()), logits);
     }
@@ -129,6 +134,15 @@ class Writer {
     bool show_;
 };
 
+// Returns how far the largest number is above the next.
+float leadOf(std::span<const float> numbers) {
+    const auto largest = std::max_element(numbers.begin(), numbers.end());
+    float next = -std::numeric_limits<float>::infinity();
+    for (auto each = numbers.begin(); each != numbers.end(); ++each)
+        if (each != largest) next = std::max(next, *each);
+    return *largest - next;
+}
+
 void generate(const Arguments &arguments, const std::vector<uint32_t> &prompt, Computer &computer, Writer &writer, Report &report) {
     std::vector<float> logits(report.shape.vocabulary);
     Sampler sampler(arguments.sampling);
@@ -143,6 +157,7 @@ void generate(const Arguments &arguments, const std::vector<uint32_t> &prompt, C
         if (passes == 0) report.prefillMilliseconds = milliseconds;
         if (passes > 1) report.decodeMilliseconds += milliseconds, ++report.decodedTokens;
         ++passes;
+        report.leads.push_back(leadOf(logits));
         const uint32_t next = sampler.choose(logits);
         if ((report.ended = next == beginToken)) return;
         writer.add(next);

@@ -3,6 +3,7 @@
 #include "program/files/npy.hpp"
 #include "program/json_text.hpp"
 #include "program/legible_text.hpp"
+#include "program/options/option_values.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -63,6 +64,10 @@ void printFigures(const Report &report) {
     std::fprintf(stderr, "record    %.1f ms, with planning and pipelines\n", report.recordingMilliseconds);
     printRate("prefill", report.promptTokens, report.prefillMilliseconds, ", with what the driver compiles at the first submission");
     if (report.decodedTokens > 0) printRate("decode", report.decodedTokens, report.decodeMilliseconds, ", without the first");
+    if (const CacheError &error = report.cacheError; !error.layers.empty())
+        std::fprintf(stderr, "cache     %s, %llu bytes a token: attention is %.2g %% from that over float32, %.2g %% in layer %zu\n",
+                     vkattn::program::dtypeNames[report.arguments.kvType], static_cast<unsigned long long>(report.cacheBytesPerToken),
+                     100 * error.relative(), 100 * error.layers[error.worstLayer()].relative(), error.worstLayer());
     if (const auto &all = report.verification)
         std::fprintf(stderr, "verify    %s: %llu steps, %llu rows\n          worst %s\n", all->passed ? "passed" : "FAILED",
                      static_cast<unsigned long long>(all->steps), static_cast<unsigned long long>(all->rows), worstText(*all).c_str());
@@ -91,6 +96,7 @@ std::string jsonOf(const Report &report) {
                  {"temperature", jsonNumber(asWritten(given.sampling.temperature))},
                  {"topP", jsonNumber(asWritten(given.sampling.topP))},
                  {"seed", given.sampling.seed},
+                 {"cache", {{"type", vkattn::program::dtypeNames[given.kvType]}, {"bytesPerToken", report.cacheBytesPerToken}}},
                  {"text", report.text},
                  {"tokens", report.tokens},
                  {"promptTokens", report.promptTokens},
@@ -98,6 +104,11 @@ std::string jsonOf(const Report &report) {
                  {"recordMilliseconds", jsonNumber(report.recordingMilliseconds)},
                  {"prefill", rateJson(report.promptTokens, report.prefillMilliseconds)},
                  {"decode", rateJson(report.decodedTokens, report.decodeMilliseconds)}};
+    if (const CacheError &error = report.cacheError; !error.layers.empty()) {
+        json["cache"]["error"] = jsonNumber(error.relative());
+        for (const CacheError::Sums &each : error.layers) json["cache"]["errorOfLayers"].push_back(jsonNumber(each.relative()));
+    }
+    for (const float lead : report.leads) json["logitLeads"].push_back(jsonNumber(static_cast<double>(lead)));
     if (report.verification) json["verify"] = verificationJson(*report.verification);
     for (const WrittenArray &each : report.written) json["outputs"].push_back({{"path", each.path}, {"shape", each.shape}});
     return vkattn::program::jsonText(json, -1);

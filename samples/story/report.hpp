@@ -14,6 +14,7 @@ struct Report {
     std::string text{}; // the prompt and its continuation
     std::vector<uint32_t> tokens{};
     std::vector<std::string> pieces{}; // the text of each token
+    std::vector<float> leads{};        // of each token behind the prompt: the largest logit less the next
     uint32_t promptTokens = 0, steps = 0;
     bool ended = false; // the model ended the text before the last step
     double recordingMilliseconds = 0;
@@ -22,6 +23,8 @@ struct Report {
     uint32_t decodedTokens = 0;
     double decodeMilliseconds = 0;
     std::optional<Verification> verification{};
+    uint64_t cacheBytesPerToken = 0;
+    CacheError cacheError{}; // of no layers where the cache is of float32
     std::vector<WrittenArray> written{};
 };
 

@@ -117,3 +117,36 @@ void StoryFixture::expectWhatTheReferenceSays(const Arguments &device) const {
         expectNear(readNpy(file(name + "_k.npy")), pass.keys[layer], {model.kvHeads, computed, model.headDim()}, name + " k");
     }
 }
+
+namespace {
+
+struct CacheType {
+    const char *name;
+    size_t bytes;     // of a row of 6 dims
+    double mostError; // of attention
+};
+constexpr CacheType cacheTypes[] = {{"fp8e4m3", 6, 0.1}, {"fp8e5m2", 6, 0.2}, {"q8_0", 34, 0.03}, {"q4_0", 18, 0.3}, {"int8", 12, 0.03}};
+
+} // namespace
+
+// Every step of a model with a cache of each small type is what the oracle says, and attention is near that over
+// float32.
+void StoryFixture::expectSmallCaches(const Arguments &device) const {
+    ReferenceModel model;
+    std::mt19937_64 random(testSeed());
+    model.draw(random);
+    const Arguments files = write(model);
+    for (const CacheType &type : cacheTypes) {
+        Arguments options = {"--prompt", "ab", "--steps", "8", "--verify", "--kv-type", type.name};
+        options.insert(options.end(), device.begin(), device.end());
+        const nlohmann::json report = json(files, options);
+        ASSERT_TRUE(report.is_object()) << type.name;
+        EXPECT_EQ(report["verify"]["passed"], true) << type.name;
+        const nlohmann::json &cache = report["cache"];
+        EXPECT_EQ(cache["type"], type.name);
+        EXPECT_EQ(cache["bytesPerToken"], 2 * model.layers * model.kvHeads * type.bytes) << type.name;
+        EXPECT_GT(cache["error"], 0.0) << type.name;
+        EXPECT_LT(cache["error"], type.mostError) << type.name;
+        EXPECT_EQ(cache["errorOfLayers"].size(), model.layers) << type.name;
+    }
+}

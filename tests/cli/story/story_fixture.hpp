@@ -46,6 +46,7 @@ class StoryFixture : public CliTest {
     // Prompts and what greedy decoding of 128 positions makes of them, by the models' README.
     static const std::vector<std::pair<std::string, std::string>> expectedTexts;
     void expectTextsOfTheReference(const Arguments &device) const;
+    void expectSmallCaches(const Arguments &device) const;
     // A drawn model, grouped and with a classifier of its own: tokens, queries and keys.
     void expectWhatTheReferenceSays(const Arguments &device) const;
 };
