@@ -1,5 +1,7 @@
 #include "support/pages.hpp"
 
+#include "conform/cases/base_case.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -66,9 +68,8 @@ conform::Case drawPages(conform::Random &random, bool hostile) {
     c.pageTokens = random() % 2 ? conform::between(random, 1, 20) : conform::between(random, 20, 70);
     c.hostilePages = hostile;
     c.csrPages = random() % 2;
-    if (c.csrPages) c.lengths = c.hostileLengths = false;
-    if (!hostile) return c;
-    c.maskBroadcast.reset(), c.bitMaskBroadcast.reset();
+    if (hostile) c.maskBroadcast.reset(), c.bitMaskBroadcast.reset();
+    conform::makeAgree(c); // nothing that pages refuse
     return c;
 }
 

@@ -25,6 +25,7 @@ inline uint64_t seed() {
         const uint64_t chosen = given ? std::strtoull(given, nullptr, 0) : std::random_device{}() % 1000000000ull;
         std::printf("seed %llu (repeat with VKATTN_TEST_SEED=%llu)\n", static_cast<unsigned long long>(chosen),
                     static_cast<unsigned long long>(chosen));
+        std::fflush(stdout); // before a test crashes
         return chosen;
     }();
     return value;
