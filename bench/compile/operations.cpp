@@ -71,6 +71,7 @@ class Visitor {
         visit_({"append", shape, type, ""}, operation(a));
         a.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
         visit_({"append", shape, type, "options"}, operation(a));
+        visit_({"hadamard", shape, type, ""}, operation(hadamard(x, x)));
     }
     // Of weights: f32, whatever the layer's type.
     void means(const char *shape, uint32_t tokens) {
@@ -140,7 +141,7 @@ std::vector<std::string> namesOfOperations() {
     for (const Routine &each : routines) names.emplace_back(each.name);
     for (const auto &each : norms) names.emplace_back(each.name);
     for (const auto &each : gradientRoutines) names.emplace_back(each.name);
-    names.insert(names.end(), {"rotary", "append", "advance", "mean", "keep", "norm gradient", "drop", "statistics"});
+    names.insert(names.end(), {"rotary", "append", "hadamard", "advance", "mean", "keep", "norm gradient", "drop", "statistics"});
     return names;
 }
 

@@ -109,6 +109,11 @@ struct MergeOf {
     DeviceTensor x, xLse, y, lse{};
     uint32_t parts = 1;
 };
+// Rows of x times the Hadamard matrix, in blocks of so many dims; 0: the largest that there are. y may be x.
+struct HadamardOf {
+    DeviceTensor x, y;
+    uint32_t block = 0;
+};
 // Bits of what dropout keeps of y's rows of `columns`.
 struct KeepOf {
     DeviceTensor y;
@@ -276,6 +281,7 @@ class OperationList {
     [[nodiscard]] VKATTN_API vkattn_result add(const AppendOf &append, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const AdvanceOf &advance, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const MeanOf &mean, std::string *why = nullptr);
+    [[nodiscard]] VKATTN_API vkattn_result add(const HadamardOf &hadamard, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const MergeOf &merge, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const KeepOf &keep, std::string *why = nullptr);
     [[nodiscard]] VKATTN_API vkattn_result add(const DropOf &drop, std::string *why = nullptr);

@@ -7,6 +7,7 @@
  *     rotary       Y = X with pairs of dims rotated by the token's position
  *     append       Y[start + t] = X[t]: new keys and values into a cache, which may have a small type
  *     merge        Y = attention over all keys, from attention over disjoint parts of them
+ *     hadamard     Y = X times a Hadamard matrix, in blocks: rows that a small type holds better
  *     mean         Y = the mean of X over its groups: of the weights of all heads, say
  *     advance      Y = min(X + by, limit): counters of a loop move on, on the device
  *     keep         Y = which elements dropout keeps, as bits
@@ -24,7 +25,7 @@
  * converted to f32 on load and rounded to nearest even on store, so that element types mix freely.
  * NaN and infinity in one row of X reach that row of Y and no other row. Words are integers.
  *
- * In place. Y may be the very memory of X (norm, rotary without append, advance, drop) or of the
+ * In place. Y may be the very memory of X (norm, rotary without append, advance, hadamard, drop) or of the
  * residual (projection, norm, drop), and the sum of a norm that of X or the residual, each with the
  * same layout: bind both roles to the same bytes. The outputs of a merge may be its first part. No other
  * overlap of an output is allowed.
@@ -306,6 +307,24 @@ typedef struct vkattn_merge {
     vkattn_layout lse;   /* optional output: f32 [batch, heads, tokens, 1] */
 } vkattn_merge;
 
+/* Y = X H: each block of neighbouring dims of a row times the Hadamard matrix of its size, over the root of the size:
+ *     Y[.., n + i] = block^(-1/2) sum over j < block of (-1)^(bits that i and j share) X[.., n + j]
+ * for n = 0, block, 2 block, ... (Sylvester's order). H is orthogonal and its own inverse. So scores are as before where
+ * both queries and keys are rotated, and the values of a rotated cache come back where the result of attention is rotated
+ * once more. What an outlier was is then spread over its block, which small types of caches hold better (QuaRot, Ashkboos
+ * et al. 2024): rotate new keys and values on their way to vkattn_append, the queries before attention and out behind it.
+ * A block that holds NaN or infinity becomes one of them throughout.
+ * Y may be the very memory of X. Roles: VKATTN_X, VKATTN_Y.
+ * Limits: dims lie between 2 and 2^16 and are even; rows are at most 2^30, and 0 rows are ordinary input. */
+typedef struct vkattn_hadamard {
+    uint32_t structSize;
+    uint32_t flags;    /* 0 */
+    uint32_t block;    /* a power of two from 2 to 1024 that divides the dims; 0: the largest */
+    uint32_t reserved; /* 0 */
+    vkattn_layout x;   /* [batch, groups, rows, dims]: f32, f16 or bf16, as y */
+    vkattn_layout y;   /* the extents of x */
+} vkattn_hadamard;
+
 typedef enum vkattn_operation_kind {
     VKATTN_ATTENTION = 0,
     VKATTN_PROJECTION = 1,
@@ -323,6 +342,7 @@ typedef enum vkattn_operation_kind {
     VKATTN_LINEAR_ATTENTION = 13,     /* vkattn/linear.h */
     VKATTN_LINEAR_ATTENTION_GRADIENT = 14, /* vkattn/linear_gradient.h */
     VKATTN_MERGE = 15,
+    VKATTN_HADAMARD = 16,
     VKATTN_OPERATION_KIND_MAX = 0x7fffffff
 } vkattn_operation_kind;
 
@@ -346,6 +366,7 @@ typedef struct vkattn_operation {
         const struct vkattn_linear_attention *linearAttention;
         const struct vkattn_linear_gradient *linearGradient;
         const vkattn_merge *merge;
+        const vkattn_hadamard *hadamard;
     } of;
 } vkattn_operation;
 

@@ -103,6 +103,14 @@ namespace vkattn {
     m.y = y;
     return m;
 }
+// Rotates rows of x, in the largest blocks that there are; y may be x. Another block is set in its field.
+[[nodiscard]] constexpr vkattn_hadamard hadamard(const vkattn_layout &x, const vkattn_layout &y) {
+    vkattn_hadamard h{};
+    h.structSize = sizeof h;
+    h.x = x;
+    h.y = y;
+    return h;
+}
 // Over the groups of x; y has one.
 [[nodiscard]] constexpr vkattn_mean mean(const vkattn_layout &x, const vkattn_layout &y) {
     vkattn_mean m{};
@@ -249,6 +257,12 @@ namespace vkattn {
     vkattn_operation o{};
     o.kind = VKATTN_MEAN;
     o.of.mean = &mean;
+    return o;
+}
+[[nodiscard]] inline vkattn_operation operation(const vkattn_hadamard &hadamard) {
+    vkattn_operation o{};
+    o.kind = VKATTN_HADAMARD;
+    o.of.hadamard = &hadamard;
     return o;
 }
 [[nodiscard]] inline vkattn_operation operation(const vkattn_keep &keep) {

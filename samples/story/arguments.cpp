@@ -56,6 +56,8 @@ bool parseArguments(int argc, const char *const *argv, Arguments &out) {
     addValue(app, "--kv-type", cacheTypes,
              "Keep keys and values in caches of this type, and say how far attention is from that over caches of float32",
              [&](const std::string &text) { out.kvType = parseCacheType("--kv-type", text); });
+    app.add_flag("--hadamard", out.hadamard,
+                 "Rotate keys, values and queries by a Hadamard matrix before --kv-type rounds them, and what attention gives back");
     app.add_option("--inspect", out.inspect,
                    "Write rotated queries and keys as .npy files into this folder, of each layer [head, token, dim] and of all layers "
                    "[layer, head, token, dim], and the texts of the tokens, for vkattn inspect; made where it is missing")
@@ -72,6 +74,8 @@ bool parseArguments(int argc, const char *const *argv, Arguments &out) {
     }
     for (const char *option : {"--model", "--tokenizer", "--inspect"})
         for (const std::string &value : app.get_option(option)->results()) refuseMissingValue(*app.get_option(option), value);
+    if (out.hadamard && out.kvType == VKATTN_F32)
+        throw Failure("--hadamard rotates what goes into caches of a small type: give --kv-type too");
     if (!out.layers.empty() && out.inspect.empty()) throw Failure("--layers chooses what --inspect writes: give --inspect too");
     return true;
 }

@@ -60,7 +60,7 @@ class Computer {
   private:
     void attempt(const std::vector<uint32_t> &tokens, std::span<float> logits) {
         if (!model_) {
-            TransformerOptions options{kept_, {}, arguments_.kvType};
+            TransformerOptions options{kept_, {}, arguments_.kvType, arguments_.hadamard};
             if (arguments_.verify) options.verify = verifyOptions(*arguments_.verify);
             model_.emplace(*runtime_, checkpoint_, options);
         }

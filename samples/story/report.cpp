@@ -65,9 +65,10 @@ void printFigures(const Report &report) {
     printRate("prefill", report.promptTokens, report.prefillMilliseconds, ", with what the driver compiles at the first submission");
     if (report.decodedTokens > 0) printRate("decode", report.decodedTokens, report.decodeMilliseconds, ", without the first");
     if (const CacheError &error = report.cacheError; !error.layers.empty())
-        std::fprintf(stderr, "cache     %s, %llu bytes a token: attention is %.2g %% from that over float32, %.2g %% in layer %zu\n",
-                     vkattn::program::dtypeNames[report.arguments.kvType], static_cast<unsigned long long>(report.cacheBytesPerToken),
-                     100 * error.relative(), 100 * error.layers[error.worstLayer()].relative(), error.worstLayer());
+        std::fprintf(stderr, "cache     %s%s, %llu bytes a token: attention is %.2g %% from that over float32, %.2g %% in layer %zu\n",
+                     vkattn::program::dtypeNames[report.arguments.kvType], report.arguments.hadamard ? " of rotated rows" : "",
+                     static_cast<unsigned long long>(report.cacheBytesPerToken), 100 * error.relative(),
+                     100 * error.layers[error.worstLayer()].relative(), error.worstLayer());
     if (const auto &all = report.verification)
         std::fprintf(stderr, "verify    %s: %llu steps, %llu rows\n          worst %s\n", all->passed ? "passed" : "FAILED",
                      static_cast<unsigned long long>(all->steps), static_cast<unsigned long long>(all->rows), worstText(*all).c_str());
@@ -79,31 +80,33 @@ void printFigures(const Report &report) {
 std::string jsonOf(const Report &report) {
     const Arguments &given = report.arguments;
     const Shape &shape = report.shape;
-    Json json = {{"requestedDevice", given.device ? Json(*given.device) : Json()},
-                 {"device", report.device},
-                 {"driver", report.driver},
-                 {"fallbackReason", report.fallbackReason.empty() ? Json() : Json(report.fallbackReason)},
-                 {"model",
-                  {{"dims", shape.dims},
-                   {"hidden", shape.hidden},
-                   {"layers", shape.layers},
-                   {"heads", shape.heads},
-                   {"kvHeads", shape.kvHeads},
-                   {"vocabulary", shape.vocabulary},
-                   {"positions", shape.positions}}},
-                 {"prompt", given.prompt},
-                 {"steps", report.steps},
-                 {"temperature", jsonNumber(asWritten(given.sampling.temperature))},
-                 {"topP", jsonNumber(asWritten(given.sampling.topP))},
-                 {"seed", given.sampling.seed},
-                 {"cache", {{"type", vkattn::program::dtypeNames[given.kvType]}, {"bytesPerToken", report.cacheBytesPerToken}}},
-                 {"text", report.text},
-                 {"tokens", report.tokens},
-                 {"promptTokens", report.promptTokens},
-                 {"endedByModel", report.ended},
-                 {"recordMilliseconds", jsonNumber(report.recordingMilliseconds)},
-                 {"prefill", rateJson(report.promptTokens, report.prefillMilliseconds)},
-                 {"decode", rateJson(report.decodedTokens, report.decodeMilliseconds)}};
+    Json json = {
+        {"requestedDevice", given.device ? Json(*given.device) : Json()},
+        {"device", report.device},
+        {"driver", report.driver},
+        {"fallbackReason", report.fallbackReason.empty() ? Json() : Json(report.fallbackReason)},
+        {"model",
+         {{"dims", shape.dims},
+          {"hidden", shape.hidden},
+          {"layers", shape.layers},
+          {"heads", shape.heads},
+          {"kvHeads", shape.kvHeads},
+          {"vocabulary", shape.vocabulary},
+          {"positions", shape.positions}}},
+        {"prompt", given.prompt},
+        {"steps", report.steps},
+        {"temperature", jsonNumber(asWritten(given.sampling.temperature))},
+        {"topP", jsonNumber(asWritten(given.sampling.topP))},
+        {"seed", given.sampling.seed},
+        {"cache",
+         {{"type", vkattn::program::dtypeNames[given.kvType]}, {"hadamard", given.hadamard}, {"bytesPerToken", report.cacheBytesPerToken}}},
+        {"text", report.text},
+        {"tokens", report.tokens},
+        {"promptTokens", report.promptTokens},
+        {"endedByModel", report.ended},
+        {"recordMilliseconds", jsonNumber(report.recordingMilliseconds)},
+        {"prefill", rateJson(report.promptTokens, report.prefillMilliseconds)},
+        {"decode", rateJson(report.decodedTokens, report.decodeMilliseconds)}};
     if (const CacheError &error = report.cacheError; !error.layers.empty()) {
         json["cache"]["error"] = jsonNumber(error.relative());
         for (const CacheError::Sums &each : error.layers) json["cache"]["errorOfLayers"].push_back(jsonNumber(each.relative()));

@@ -99,6 +99,16 @@ VKATTN_PUSH(MeanPush) {
     Strides xStrides, yStrides;
 };
 #endif
+VKATTN_CONST hadamardPiece = 1024u; // dims of shared memory, and of the largest block
+#if defined(__cplusplus) || defined(VKATTN_STAGE_HADAMARD)
+VKATTN_PUSH(HadamardPush) {
+    uint groups, dims; // groups: of the box
+    uint block, pieceDims;
+    float factor; // the root of 1 / block
+    uint xBase, yBase;
+    Strides xStrides, yStrides;
+};
+#endif
 #if defined(__cplusplus) || defined(VKATTN_STAGE_KEEP)
 VKATTN_PUSH(KeepPush) {
     uint groups, words;       // of the box, as below

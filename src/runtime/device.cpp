@@ -253,6 +253,8 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
         return role == VKATTN_Y ? &of.mean->y : nullptr;
     case VKATTN_MERGE:
         return role == VKATTN_Y ? &of.merge->y : role == VKATTN_LSE ? &of.merge->lse : nullptr;
+    case VKATTN_HADAMARD:
+        return role == VKATTN_Y ? &of.hadamard->y : nullptr;
     case VKATTN_KEEP:
         return role == VKATTN_Y ? &of.keep->y : nullptr;
     case VKATTN_DROP:

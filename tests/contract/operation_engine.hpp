@@ -33,6 +33,7 @@ struct OperationEngine {
     vkattn_advance advance;
     vkattn_mean mean;
     vkattn_merge merge;
+    vkattn_hadamard hadamard;
     vkattn_keep keep;
     vkattn_norm_gradient normGradient;
     vkattn_drop drop;
@@ -60,6 +61,7 @@ struct OperationEngine {
         mean = vkattn::mean(packed(VKATTN_F32, 1, 4, 4, 8), matrix(VKATTN_F32, 4, 8));
         merge = vkattn::merge(2, packed(VKATTN_F32, 2, 1, 4, 16), packed(VKATTN_F32, 2, 1, 4, 1), matrix(VKATTN_F32, 4, 16));
         merge.lse = matrix(VKATTN_F32, 4, 1);
+        hadamard = vkattn::hadamard(rows, rows);
         keep = vkattn::keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 64, 2));
         normGradient = vkattn::normGradient(VKATTN_LAYER_NORM, rows, {}, rows, rows);
         drop = vkattn::drop(0.5, 1, 2, rows, rows);

@@ -143,7 +143,7 @@ WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
                   rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9),
                   mean = plainMean(3, 9, 8), keep = plainKeep(3, 9, 40), normGradient = plainNormGradient(VKATTN_LAYER_NORM, 9, 8),
-                  drop = plainDrop(3, 9, 8), merge = plainMerge(3, 2, 9, 8), lengths = plainProjection(9, 8, 8);
+                  drop = plainDrop(3, 9, 8), merge = plainMerge(3, 2, 9, 8), hadamard = plainHadamard(2, 9, 8), lengths = plainProjection(9, 8, 8);
     projection.projection.bias = vector(VKATTN_F32, 8);
     projection.projection.residual = projection.projection.y;
     lengths.projection.bias = vector(VKATTN_F32, 8);
@@ -158,7 +158,7 @@ WorkList otherOperations() {
     pages.append.y = packed(VKATTN_F32, 7, 1, 4, 8);
     pages.append.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE), pages.append.tablePages = 3;
     WorkList list;
-    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &pages, &merge, &advance, &mean, &keep, &normGradient, &drop, &lengths})
+    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &pages, &merge, &hadamard, &advance, &mean, &keep, &normGradient, &drop, &lengths})
         list.push_back(std::make_unique<OperationWork>(*each));
     return list;
 }

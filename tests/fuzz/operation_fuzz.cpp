@@ -18,6 +18,7 @@ struct Description {
     vkattn_advance advance{};
     vkattn_mean mean{};
     vkattn_merge merge{};
+    vkattn_hadamard hadamard{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
     vkattn_drop drop{};
@@ -25,7 +26,7 @@ struct Description {
     explicit Description(Bytes &bytes) {
         const uint32_t kind = bytes.raw<uint8_t>();
         // Ten bytes; those of the kinds that came later were taken from the ends of the ranges before them.
-        constexpr vkattn_operation_kind later[] = {VKATTN_MEAN, VKATTN_MERGE, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
+        constexpr vkattn_operation_kind later[] = {VKATTN_HADAMARD, VKATTN_MERGE, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
                                                    VKATTN_KEEP, VKATTN_MERGE, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
         operation.kind =
             kind >= 240 && kind < 250 ? later[kind - 240] : static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind);
@@ -113,6 +114,15 @@ struct Description {
             merge.xLse = layout(bytes, {merge.parts * batch, groups, rows, 1}, VKATTN_F32);
             merge.y = make({options & 16 ? out : batch, groups, rows, inner});
             if (options & 32) merge.lse = layout(bytes, {batch, groups, rows, 1}, options & 64 ? dtype(bytes) : VKATTN_F32);
+            break;
+        case VKATTN_HADAMARD:
+            operation.of.hadamard = options & 0x8000 ? nullptr : &hadamard;
+            hadamard.structSize = size ? size : sizeof hadamard;
+            hadamard.flags = options >> 13 & 1;
+            hadamard.reserved = options >> 14 & 1;
+            hadamard.block = options & 1 ? number(bytes) : options & 2 ? 2u << (options >> 2 & 7) : 0;
+            hadamard.x = make({batch, groups, rows, options & 32 ? inner : inner / 2 * 2});
+            hadamard.y = make({batch, one(groups), rows, hadamard.x.extent[3]});
             break;
         case VKATTN_KEEP:
             operation.of.keep = options & 0x8000 ? nullptr : &keep;

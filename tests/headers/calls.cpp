@@ -71,6 +71,7 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     const vkattn_mean mean = vkattn::mean(vkattn::packed(VKATTN_F32, 1, 2, 4, 64), x);
     const vkattn_append pages = vkattn::appendToPages(x, vkattn::packed(VKATTN_F16, 9, 1, 16, 64), 4);
     const vkattn_merge merge = vkattn::merge(2, vkattn::packed(VKATTN_F32, 2, 1, 4, 64), vkattn::packed(VKATTN_F32, 2, 1, 4, 1), x);
+    const vkattn_hadamard hadamard = vkattn::hadamard(x, x);
     const vkattn_keep keep = vkattn::keep(0.1, 42, 7, 100, vkattn::matrix(VKATTN_BITS32, 4, 4));
     const vkattn_norm_gradient gradient = vkattn::normGradient(VKATTN_RMS_NORM, x, {}, x, x);
     const vkattn_drop drop = vkattn::drop(0.1, 42, 7, x, x);
@@ -81,7 +82,7 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
     const vkattn_linear_attention linear = vkattn::linearAttention(x, x, x, x);
     vkattn_linear_gradient ofLinear = vkattn::linearGradient(linear, x);
     ofLinear.dV = x;
-    const vkattn_operation all[] = {vkattn::operation(pages),      vkattn::operation(merge),
+    const vkattn_operation all[] = {vkattn::operation(pages),      vkattn::operation(merge),      vkattn::operation(hadamard),
                                     vkattn::operation(projection), vkattn::operation(layer),      vkattn::operation(rms),
                                     vkattn::operation(rotary),     vkattn::operation(append),     vkattn::operation(advance),
                                     vkattn::operation(mean),       vkattn::operation(keep),       vkattn::operation(gradient),

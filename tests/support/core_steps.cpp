@@ -113,6 +113,7 @@ SmallOperations::SmallOperations() {
     mean_ = mean(packed(VKATTN_F32, 1, 3, 9, 8), rows);
     merge_ = merge(2, packed(VKATTN_F32, 2, 1, 9, 8), packed(VKATTN_F32, 2, 1, 9, 1), rows);
     merge_.lse = matrix(VKATTN_F32, 9, 1);
+    hadamard_ = hadamard(rows, rows);
     keep_ = keep(0.5, 1, 2, 40, matrix(VKATTN_BITS32, 9, 2));
     const vkattn_layout heads = packed(VKATTN_F32, 1, 2, 9, 8);
     forward_ = problem(heads, heads, heads, heads);
@@ -149,6 +150,7 @@ SmallOperations::SmallOperations() {
     linearGradient_.dDecay = linearGradient_.dWriteStrength = ofTokens;
     for (const vkattn_operation &other :
          {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_), operation(merge_),
+          operation(hadamard_),
           operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_),
           operation(linear_), operation(linearGradient_)})
         all_.push_back(other);

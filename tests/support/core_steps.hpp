@@ -38,6 +38,7 @@ class SmallOperations {
     vkattn_advance advance_;
     vkattn_mean mean_;
     vkattn_merge merge_;
+    vkattn_hadamard hadamard_;
     vkattn_keep keep_;
     vkattn_problem forward_;
     vkattn_attention_gradient gradient_;

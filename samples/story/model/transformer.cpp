@@ -54,10 +54,11 @@ class Transformer::Builder {
             steps_.add("append values", AppendOf{v, cache.values, m_.start_});
         } else {
             steps_.addRotary("rotary of float32 keys", k, cache.exactKeys, m_.start_, VKATTN_ROTARY_APPEND);
+            steps_.add("append float32 values", AppendOf{v, cache.exactValues, m_.start_});
             steps_.addRotary("rotary of keys", k, k, m_.start_);
+            if (m_.options_.hadamard) steps_.add("rotate keys", HadamardOf{k, k}), steps_.add("rotate values", HadamardOf{v, v});
             steps_.add("append keys", AppendOf{k, cache.keys, m_.start_});
             steps_.add("append values", AppendOf{v, cache.values, m_.start_});
-            steps_.add("append float32 values", AppendOf{v, cache.exactValues, m_.start_});
         }
         if (cache.queries) steps_.add("keep queries", AppendOf{q, cache.queries, m_.start_});
         if (!cache.exactKeys) {
@@ -65,8 +66,11 @@ class Transformer::Builder {
             return attended_;
         }
         pass_.attended.push_back(steps_.rows(s_.dims)), pass_.exact.push_back(steps_.rows(s_.dims));
-        attend("attention", q, cache.keys, cache.values, pass_.attended.back());
         attend("attention of float32", q, cache.exactKeys, cache.exactValues, pass_.exact.back());
+        const DeviceTensor attended = pass_.attended.back(), heads = steps_.headsOf(attended, s_.heads, s_.headDim());
+        if (m_.options_.hadamard) steps_.add("rotate queries", HadamardOf{q, q});
+        attend("attention", q, cache.keys, cache.values, attended);
+        if (m_.options_.hadamard) steps_.add("rotate back", HadamardOf{heads, heads});
         return pass_.attended.back();
     }
     void attend(const char *name, const DeviceTensor &q, const DeviceTensor &keys, const DeviceTensor &values, const DeviceTensor &rows) {

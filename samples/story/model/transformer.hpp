@@ -37,6 +37,9 @@ struct TransformerOptions {
     // Of keys and values. Beside a smaller type than float32 there are caches of float32, and what attention makes
     // of them is compared.
     vkattn_dtype cacheType = VKATTN_F32;
+    // Rows of a small type are rotated by a Hadamard matrix first, which spreads what is large in them (QuaRot, Ashkboos
+    // et al. 2024); queries too, so that scores are as before, and the result once more.
+    bool hadamard = false;
 };
 
 class Transformer {

@@ -104,6 +104,7 @@ vkattn_operation OperationCase::operation() const {
     if (kind == VKATTN_ADVANCE) o.of.advance = &advance;
     if (kind == VKATTN_MEAN) o.of.mean = &mean;
     if (kind == VKATTN_MERGE) o.of.merge = &merge;
+    if (kind == VKATTN_HADAMARD) o.of.hadamard = &hadamard;
     if (kind == VKATTN_KEEP) o.of.keep = &keep;
     if (kind == VKATTN_NORM_GRADIENT) o.of.normGradient = &normGradient;
     if (kind == VKATTN_DROP) o.of.drop = &drop;
@@ -114,7 +115,8 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
     const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
-               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP, g = kind == VKATTN_MERGE;
+               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP, g = kind == VKATTN_MERGE,
+               h = kind == VKATTN_HADAMARD;
     switch (role) {
     case VKATTN_X:
         return p    ? projection.x
@@ -123,6 +125,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
                : a  ? append.x
                : m  ? mean.x
                : g  ? merge.x
+               : h  ? hadamard.x
                : k  ? none
                : ng ? normGradient.x
                : d  ? drop.x
@@ -136,7 +139,7 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_D_BETA:
         return ng ? normGradient.dBeta : none;
     case VKATTN_Y:
-        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : g ? merge.y : k ? keep.y : d ? drop.y : advance.y;
+        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : g ? merge.y : h ? hadamard.y : k ? keep.y : d ? drop.y : advance.y;
     case VKATTN_X_LSE:
         return g ? merge.xLse : none;
     case VKATTN_LSE:
@@ -312,7 +315,7 @@ std::string OperationCase::text() {
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
         add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
-    add("parts", merge.parts), add("append flags", append.flags), add("start", append.start), add("table pages", append.tablePages);
+    add("parts", merge.parts), add("block", hadamard.block), add("append flags", append.flags), add("start", append.start), add("table pages", append.tablePages);
     for (const uint32_t each : starts) add("starts", each);
     for (const uint32_t page : pageTable) add("page", page);
     for (const uint32_t length : lengths) add("length", length);
@@ -492,6 +495,16 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         };
         if (yes()) inPlace(VKATTN_Y, VKATTN_X);
         if (c.merge.lse.extent[0] && yes()) inPlace(VKATTN_LSE, VKATTN_X_LSE);
+    } else if (kind == VKATTN_HADAMARD) {
+        // Blocks of every size, some rows of several pieces.
+        const uint32_t block = 2u << between(random, 0, between(random, 0, 3) ? 6 : 9), blocks = between(random, 0, 9) ? between(random, 1, 9) : 40;
+        const uint32_t dims = block * std::min(blocks, 4096 / block);
+        c.hadamard = vkattn::hadamard(make({batch, groups, rows, dims}), make({batch, groups, rows, dims}, true));
+        if (yes()) c.hadamard.block = block;
+        if (yes()) {
+            c.hadamard.x = c.hadamard.y;
+            c.inPlace[VKATTN_Y] = VKATTN_X;
+        }
     } else if (kind == VKATTN_KEEP) {
         const uint32_t columns = between(random, 0, 30) ? drawExtent(random, 520) : 0;
         c.keep.structSize = sizeof c.keep;
@@ -602,6 +615,14 @@ OperationCase plainMerge(uint32_t parts, uint32_t heads, uint32_t rows, uint32_t
     c.merge = vkattn::merge(parts, packed(VKATTN_F32, parts, heads, rows, dims), packed(VKATTN_F32, parts, heads, rows, 1),
                             packed(VKATTN_F32, 1, heads, rows, dims));
     c.merge.lse = packed(VKATTN_F32, 1, heads, rows, 1);
+    return c;
+}
+
+OperationCase plainHadamard(uint32_t heads, uint32_t rows, uint32_t dims) {
+    OperationCase c;
+    c.kind = VKATTN_HADAMARD;
+    const vkattn_layout x = packed(VKATTN_F32, 1, heads, rows, dims);
+    c.hadamard = vkattn::hadamard(x, x);
     return c;
 }
 

@@ -16,7 +16,7 @@ namespace vkattn::conform {
 // Every kind but attention, which has cases of its own.
 inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY,        VKATTN_APPEND, VKATTN_ADVANCE,
                                                        VKATTN_MEAN,       VKATTN_KEEP, VKATTN_NORM_GRADIENT, VKATTN_DROP,
-                                                       VKATTN_MERGE};
+                                                       VKATTN_MERGE,      VKATTN_HADAMARD};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -31,6 +31,7 @@ struct OperationCase {
     vkattn_advance advance{};
     vkattn_mean mean{};
     vkattn_merge merge{};
+    vkattn_hadamard hadamard{};
     vkattn_keep keep{};
     vkattn_norm_gradient normGradient{};
     vkattn_drop drop{};
@@ -96,6 +97,7 @@ struct OperationOutcome {
 // With the log-sum-exp.
 [[nodiscard]] OperationCase plainMerge(uint32_t parts, uint32_t heads, uint32_t rows, uint32_t dims);
 // Of probability 0.1, seed 42 and offset 7.
+[[nodiscard]] OperationCase plainHadamard(uint32_t heads, uint32_t rows, uint32_t dims);
 [[nodiscard]] OperationCase plainKeep(uint32_t groups, uint32_t rows, uint32_t columns);
 // The same, with a residual.
 [[nodiscard]] OperationCase plainDrop(uint32_t groups, uint32_t rows, uint32_t columns);

@@ -25,6 +25,7 @@ std::span<const Kind> checkKinds() {
         {"advance", "counters that move on, likewise, and every difference is wrong", checkAdvance, Subject::operation},
         {"mean", "the mean over groups, likewise", checkMean, Subject::operation},
         {"merge", "parts of attention put together by their log-sum-exps, likewise", checkMerge, Subject::operation},
+        {"hadamard", "rows times the Hadamard matrix, likewise", checkHadamard, Subject::operation},
         {"keep", "the bits of what dropout keeps, likewise, and every difference is wrong", checkKeep, Subject::operation},
         {"drop", "dropout of a layer's output, with its residual, likewise", checkDrop, Subject::operation},
         {"normGradient", "the gradients of layer norm and RMS norm, likewise", checkNormGradient, Subject::operation},

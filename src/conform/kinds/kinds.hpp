@@ -61,6 +61,7 @@ class Finder {
 [[nodiscard]] Finding checkDrop(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkNormGradient(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkMerge(DeviceUnderTest &device, const Check &check);
+[[nodiscard]] Finding checkHadamard(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkMean(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkKeep(DeviceUnderTest &device, const Check &check);
 [[nodiscard]] Finding checkGradient(DeviceUnderTest &device, const Check &check);

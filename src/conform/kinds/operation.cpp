@@ -65,6 +65,9 @@ Finding checkMean(DeviceUnderTest &device, const Check &check) {
 Finding checkMerge(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_MERGE);
 }
+Finding checkHadamard(DeviceUnderTest &device, const Check &check) {
+    return checkOperation(device, check, VKATTN_HADAMARD);
+}
 Finding checkKeep(DeviceUnderTest &device, const Check &check) {
     return checkOperation(device, check, VKATTN_KEEP);
 }

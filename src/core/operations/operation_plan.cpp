@@ -27,6 +27,8 @@ const Routine &routineFor(vkattn_operation_kind kind) {
         return meanRoutine;
     case VKATTN_MERGE:
         return mergeRoutine;
+    case VKATTN_HADAMARD:
+        return hadamardRoutine;
     case VKATTN_KEEP:
         return keepRoutine;
     case VKATTN_DROP:

@@ -88,6 +88,6 @@ void explainOperation(const OperationPlan &plan, const PlanLimits &limits, vkatt
 [[nodiscard]] const char *projectionFormText(vkattn_projection_kernel form);
 
 extern const Routine projectionRoutine, normRoutine, normGradientRoutine, rotaryRoutine, appendRoutine, advanceRoutine, meanRoutine,
-    keepRoutine, dropRoutine, mergeRoutine;
+    keepRoutine, dropRoutine, mergeRoutine, hadamardRoutine;
 
 } // namespace vkattn

@@ -32,6 +32,7 @@ const OperationKernels &kernelsOfOperations() {
                                          advanceWords,
                                          averageRows,
                                          mergeRows,
+                                         hadamardRows,
                                          keepBits,
                                          dropRows,
                                          differentiateRows,

@@ -97,6 +97,15 @@ void average(const Operation &o, const Operands &operands) {
     }
 }
 
+void rotate(const Operation &o, const Operands &operands) {
+    std::vector<double> row(o.inner); // all before any: Y may be the memory of X
+    for (uint64_t n = 0; n < rowsOfX(o); ++n) {
+        const RowOfX id = rowOfX(o, n);
+        for (uint32_t d = 0; d < o.inner; ++d) row[d] = OracleHadamard(o, operands, id, d).y;
+        for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, row[d]);
+    }
+}
+
 void merge(const Operation &o, const Operands &operands) {
     OracleMerge row;
     for (uint64_t n = 0; n < rowsOfX(o); ++n) {
@@ -140,6 +149,9 @@ void compute(const Operation &o, const Operands &operands) {
         return advance(o, operands);
     case VKATTN_MEAN:
         return average(o, operands);
+    case VKATTN_HADAMARD:
+        rotate(o, operands);
+        break;
     case VKATTN_MERGE:
         return merge(o, operands);
     case VKATTN_KEEP:

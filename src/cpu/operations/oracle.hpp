@@ -6,6 +6,7 @@
 #include "problem/dropout.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -266,6 +267,22 @@ struct OracleMerge {
             e.magnitude += std::abs(term);
         }
         return e;
+    }
+};
+
+// An element of a row times the Hadamard matrix, and the sum of the absolute values of its terms: the definition, term by
+// term.
+struct OracleHadamard {
+    double y = 0, magnitude = 0;
+
+    OracleHadamard(const Operation &o, const Operands &operands, const RowOfX &id, uint32_t d) {
+        const uint32_t first = d / o.block * o.block;
+        const double root = std::sqrt(static_cast<double>(o.block));
+        for (uint32_t j = 0; j < o.block; ++j) {
+            const double x = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, first + j) / root;
+            y += std::popcount((d - first) & j) % 2 ? -x : x;
+            magnitude += std::abs(x);
+        }
     }
 };
 

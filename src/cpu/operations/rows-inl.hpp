@@ -1,4 +1,4 @@
-// Norms, rotary embedding, append, advance, mean, merge, keep and drop: operations on rows, for one Highway target. Each row is
+// Norms, rotary embedding, append, advance, mean, merge, hadamard, keep and drop: operations on rows, for one Highway target. Each row is
 // read as a whole before anything of the row is written, so that they work in place.
 #if defined(VKATTN_CPU_OPERATIONS_ROWS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef VKATTN_CPU_OPERATIONS_ROWS_INL_HPP
@@ -272,6 +272,41 @@ inline void mergeRows(const OperationCall &call, uint64_t unit, float *scratch) 
         }
         storeRow(y, call.write(VKATTN_Y), y.index(b, g, r, 0), merged, o.inner);
         if (lse.present()) storeElement(call.write(VKATTN_LSE), VKATTN_F32, lse.index(b, g, r, 0), sum);
+    });
+}
+
+// A round of sums and differences of what lies `distance` dims apart; log2(block) of them are the product. The dims are
+// whole blocks.
+HWY_INLINE void addAndSubtract(float *row, uint32_t dims, uint32_t distance) {
+    const Floats f;
+    for (uint32_t first = 0; first < dims; first += 2 * distance) {
+        float *const low = row + first, *const high = low + distance;
+        if (distance >= lanes) {
+            for (uint32_t d = 0; d < distance; d += static_cast<uint32_t>(lanes)) {
+                const auto a = hn::LoadU(f, low + d), b = hn::LoadU(f, high + d);
+                hn::StoreU(hn::Add(a, b), f, low + d);
+                hn::StoreU(hn::Sub(a, b), f, high + d);
+            }
+            continue;
+        }
+        for (uint32_t d = 0; d < distance; ++d) {
+            const float a = low[d], b = high[d];
+            low[d] = a + b, high[d] = a - b;
+        }
+    }
+}
+
+inline void hadamardRows(const OperationCall &call, uint64_t unit, float *scratch) {
+    const Floats f;
+    const Operation &o = call.o;
+    const Tensor &x = o.tensor(VKATTN_X), &y = o.tensor(VKATTN_Y);
+    const auto factor = hn::Set(f, static_cast<float>(1 / std::sqrt(static_cast<double>(o.block))));
+    std::fill(scratch, scratch + wholeLines(o.inner), 0.0f); // past the end of the row too
+    forRowsOf(call, unit, [&](uint32_t b, uint32_t g, uint32_t r) HWY_ATTR {
+        copyRows(storedRows(x, call.read(VKATTN_X), b, g, r), 1, scratch, 0);
+        for (uint32_t distance = 1; distance < o.block; distance *= 2) addAndSubtract(scratch, o.inner, distance);
+        forVectors(o.inner, [&](uint32_t d) HWY_ATTR { hn::Store(hn::Mul(hn::Load(f, scratch + d), factor), f, scratch + d); });
+        storeRow(y, call.write(VKATTN_Y), y.index(b, g, r, 0), scratch, o.inner);
     });
 }
 

@@ -55,6 +55,7 @@ struct Cut {
         if (o.kind == VKATTN_KEEP) return elements * 400; // 8 blocks of random words each
         // A quarter of a block.
         if (o.kind == VKATTN_DROP && o.dropoutThreshold) return elements * 15;
+        if (o.kind == VKATTN_HADAMARD) return elements * 16;
         return elements * (o.kind == VKATTN_PROJECTION ? o.out : 4.0 * std::max(o.averaged, o.parts));
     }
     // Of an operation on rows.
@@ -70,6 +71,8 @@ struct Cut {
             return own.average;
         case VKATTN_MERGE:
             return own.merge;
+        case VKATTN_HADAMARD:
+            return own.hadamard;
         case VKATTN_KEEP:
             return own.keep;
         case VKATTN_DROP:

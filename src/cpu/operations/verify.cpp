@@ -46,6 +46,8 @@ class RowChecker {
                 checkMean(ids[n]);
             else if (o_.kind == VKATTN_MERGE)
                 checkMerge(ids[n]);
+            else if (o_.kind == VKATTN_HADAMARD)
+                checkHadamard(ids[n]);
             else if (o_.kind == VKATTN_DROP)
                 checkDrop(ids[n]);
             else
@@ -201,6 +203,17 @@ class RowChecker {
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const OracleMean expected(o_, operands_, id, d);
             compare(VKATTN_Y, {id.b, 0, id.r, d}, expected.mean, sums * unit * expected.magnitude + (groups + 2) * smallestNormal, false);
+        }
+    }
+
+    // A sum of n terms in log2(n) rounds, and a product with a rounded root.
+    void checkHadamard(const RowOfX &id) {
+        const double roundings = std::log2(static_cast<double>(o_.block)) + 3;
+        for (uint32_t d = 0; d < o_.inner; ++d) {
+            const OracleHadamard expected(o_, operands_, id, d);
+            // What fp32 cannot hold before it is divided.
+            const bool overflow = std::isfinite(expected.magnitude) && expected.magnitude * std::sqrt(static_cast<double>(o_.block)) > 0x1p127;
+            compare(VKATTN_Y, {id.b, id.g, id.r, d}, expected.y, roundings * (unit * expected.magnitude + smallestNormal) * 1.01, overflow);
         }
     }
 

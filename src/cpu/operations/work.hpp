@@ -107,6 +107,7 @@ struct OperationKernels {
     void (*advance)(const OperationCall &, uint64_t unit, float *scratch);
     void (*average)(const OperationCall &, uint64_t unit, float *scratch);
     void (*merge)(const OperationCall &, uint64_t unit, float *scratch);
+    void (*hadamard)(const OperationCall &, uint64_t unit, float *scratch);
     void (*keep)(const OperationCall &, uint64_t unit, float *scratch);
     void (*drop)(const OperationCall &, uint64_t unit, float *scratch);
     void (*differentiate)(const OperationCall &, uint64_t unit, float *scratch);

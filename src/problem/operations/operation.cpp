@@ -16,7 +16,7 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20, maxParts = 256, maxMergedDims = 1u << 16;
+constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20, maxParts = 256, maxMergedDims = 1u << 16, maxRotatedDims = 1u << 16;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 
 constexpr uint32_t f32Only = 1u << VKATTN_F32, words = 1u << VKATTN_BITS32;
@@ -60,6 +60,8 @@ constexpr OperationOperand operationTable[] = {
     {VKATTN_MERGE, VKATTN_X_LSE, "lse of x", false, true, f32Only, offsetof(vkattn_merge, xLse)},
     {VKATTN_MERGE, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_merge, y)},
     {VKATTN_MERGE, VKATTN_LSE, "lse", true, false, f32Only, offsetof(vkattn_merge, lse)},
+    {VKATTN_HADAMARD, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_hadamard, x)},
+    {VKATTN_HADAMARD, VKATTN_Y, "y", true, true, floatTypes, offsetof(vkattn_hadamard, y)},
     {VKATTN_KEEP, VKATTN_Y, "y", true, true, words, offsetof(vkattn_keep, y)},
     {VKATTN_DROP, VKATTN_X, "x", false, true, floatTypes, offsetof(vkattn_drop, x)},
     {VKATTN_DROP, VKATTN_RESIDUAL, "residual", false, false, floatTypes, offsetof(vkattn_drop, residual)},
@@ -81,7 +83,8 @@ constexpr const char *names[] = {"attention",
                                  "visible blocks",
                                  "linear attention",
                                  "linear attention gradient",
-                                 "merge"};
+                                 "merge",
+                                 "hadamard"};
 
 // What a description says beside its layouts.
 vkattn_result takeOptions(const vkattn_projection &p, Operation &out, vkattn_diagnostic *why) {
@@ -169,6 +172,13 @@ vkattn_result takeOptions(const vkattn_merge &m, Operation &out, vkattn_diagnost
         return fail(why, invalid, "merge.parts is %u, expected 1 to %u; merge what there is more of in several steps", m.parts, maxParts);
     if (m.reserved) return fail(why, invalid, "merge.reserved is %u, expected 0", m.reserved);
     out.parts = m.parts;
+    return VKATTN_OK;
+}
+
+vkattn_result takeOptions(const vkattn_hadamard &h, Operation &out, vkattn_diagnostic *why) {
+    if (h.flags) return fail(why, invalid, "hadamard.flags is 0x%x, expected 0", h.flags);
+    if (h.reserved) return fail(why, invalid, "hadamard.reserved is %u, expected 0", h.reserved);
+    out.block = h.block;
     return VKATTN_OK;
 }
 
@@ -330,6 +340,17 @@ vkattn_result checkMerge(Operation &o, vkattn_diagnostic *why) {
     return VKATTN_OK;
 }
 
+vkattn_result checkHadamard(Operation &o, vkattn_diagnostic *why) {
+    constexpr uint32_t mostBlock = 1024;
+    if (o.inner > maxRotatedDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxRotatedDims);
+    const uint32_t largest = std::min(o.inner & (0u - o.inner), mostBlock); // a power of two that divides the dims
+    if (largest < 2) return fail(why, invalid, "x has %u dims, and a Hadamard matrix takes blocks of 2, 4, 8, ... of them; give an even number", o.inner);
+    if (o.block == 0) o.block = largest;
+    if (o.block < 2 || o.block > largest || o.block & (o.block - 1))
+        return fail(why, invalid, "hadamard.block is %u with %u dims, expected a power of two from 2 to %u, or 0 for the largest", o.block, o.inner, largest);
+    return expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, o.groups, o.rows, o.inner}, 0, why);
+}
+
 vkattn_result checkPlanes(const Operation &o, vkattn_diagnostic *why) {
     if (uint64_t{o.batch} * o.groups < dropoutRange - o.firstPlane) return VKATTN_OK;
     if (o.firstPlane == 0)
@@ -446,7 +467,7 @@ ByteRange Operation::bytesUsed(vkattn_role role) const {
 bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
     if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
     if (kind == VKATTN_NORM || kind == VKATTN_DROP) return input == VKATTN_X || input == VKATTN_RESIDUAL;
-    if (kind == VKATTN_ADVANCE) return output == VKATTN_Y && input == VKATTN_X;
+    if (kind == VKATTN_ADVANCE || kind == VKATTN_HADAMARD) return output == VKATTN_Y && input == VKATTN_X;
     if (kind == VKATTN_MERGE)
         return (output == VKATTN_Y && input == VKATTN_X) || (output == VKATTN_LSE && input == VKATTN_X_LSE);
     return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
@@ -468,6 +489,8 @@ double Operation::flops() const {
         return rowCount * inner * averaged * 2.0;
     case VKATTN_MERGE:
         return rowCount * inner * parts * 2.0;
+    case VKATTN_HADAMARD:
+        return rowCount * inner * (std::log2(static_cast<double>(block)) + 1);
     case VKATTN_DROP:
         return rowCount * inner * (tensor(VKATTN_RESIDUAL).present() ? 2.0 : 1.0);
     default:
@@ -503,6 +526,9 @@ vkattn_result makeOperation(const vkattn_operation *description, Operation &out,
     case VKATTN_KEEP:
         if (const auto r = take(description->of.keep, "vkattn_keep", out, why)) return r;
         return checkKeep(out, why);
+    case VKATTN_HADAMARD:
+        if (const auto r = take(description->of.hadamard, "vkattn_hadamard", out, why)) return r;
+        return checkHadamard(out, why);
     case VKATTN_MERGE:
         if (const auto r = take(description->of.merge, "vkattn_merge", out, why)) return r;
         return checkMerge(out, why);

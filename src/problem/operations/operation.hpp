@@ -49,6 +49,7 @@ struct Operation {
     uint32_t rotated = 0;   // rotary: the dims that are rotated
     uint32_t averaged = 0;  // mean: the groups of X
     uint32_t parts = 1;     // merge: entries of X for each batch entry
+    uint32_t block = 0;     // hadamard
     // Keep, whose rows are words of Y, and drop. See problem/dropout.hpp.
     uint64_t dropoutThreshold = 0, seed = 0;
     uint32_t dropoutOffset = 0, columns = 0;

@@ -167,6 +167,16 @@ vkattn_result OperationList::add(const MeanOf &m, std::string *why) {
     return add(operation(description), given.operands(), why);
 }
 
+vkattn_result OperationList::add(const HadamardOf &h, std::string *why) {
+    vkattn_hadamard description{};
+    description.structSize = sizeof description;
+    description.block = h.block;
+    Given given;
+    given.require(VKATTN_X, h.x, description.x);
+    given.require(VKATTN_Y, h.y, description.y);
+    return add(operation(description), given.operands(), why);
+}
+
 vkattn_result OperationList::add(const MergeOf &m, std::string *why) {
     vkattn_merge description{};
     description.structSize = sizeof description;

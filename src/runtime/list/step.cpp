@@ -65,6 +65,9 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     case VKATTN_MERGE:
         bound.operation = vkattn::operation(description_.merge = copyOf(*operation.of.merge));
         break;
+    case VKATTN_HADAMARD:
+        bound.operation = vkattn::operation(description_.hadamard = copyOf(*operation.of.hadamard));
+        break;
     case VKATTN_KEEP:
         bound.operation = vkattn::operation(description_.keep = copyOf(*operation.of.keep));
         break;

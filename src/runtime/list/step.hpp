@@ -79,6 +79,7 @@ struct ListStep {
         vkattn_advance advance;
         vkattn_mean mean;
         vkattn_merge merge;
+        vkattn_hadamard hadamard;
         vkattn_keep keep;
         struct {
             vkattn_attention_gradient gradient; // points at `forward`

@@ -155,6 +155,7 @@ TEST_F(story, wrongOptionsAreRefused) {
     refused(with({"--temperature", "-1"}), "--temperature takes a number from 0");
     refused(with({"--temperature", "nan"}), "--temperature takes a number from 0");
     refused(with({"--kv-type", "f16"}), "--kv-type takes fp8e4m3");
+    refused(with({"--hadamard"}), "give --kv-type too");
     refused(with({"--top-p", "1.5"}), "--top-p takes a number from 0 to 1");
     refused(with({"--seed", "0"}), "--seed takes a whole number from 1");
     refused(with({"--layers", "0"}), "give --inspect too");

@@ -138,12 +138,15 @@ void StoryFixture::expectSmallCaches(const Arguments &device) const {
     const Arguments files = write(model);
     for (const CacheType &type : cacheTypes) {
         Arguments options = {"--prompt", "ab", "--steps", "8", "--verify", "--kv-type", type.name};
+        const bool rotated = random() % 2;
+        if (rotated) options.push_back("--hadamard");
         options.insert(options.end(), device.begin(), device.end());
         const nlohmann::json report = json(files, options);
         ASSERT_TRUE(report.is_object()) << type.name;
         EXPECT_EQ(report["verify"]["passed"], true) << type.name;
         const nlohmann::json &cache = report["cache"];
         EXPECT_EQ(cache["type"], type.name);
+        EXPECT_EQ(cache["hadamard"], rotated);
         EXPECT_EQ(cache["bytesPerToken"], 2 * model.layers * model.kvHeads * type.bytes) << type.name;
         EXPECT_GT(cache["error"], 0.0) << type.name;
         EXPECT_LT(cache["error"], type.mostError) << type.name;

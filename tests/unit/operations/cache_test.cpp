@@ -1,4 +1,4 @@
-// Merge, and append into rings and pages, on the CPU, against what their formulas say of numbers chosen by hand.
+// Merge, append into rings and pages, and the Hadamard matrix, on the CPU, against what their formulas say of numbers chosen by hand.
 #include "unit/cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
@@ -259,4 +259,39 @@ TEST(Append, toOnePageTwiceIsOneOfBoth) {
     EXPECT_EQ(tokens[0], (std::vector<int>{-1, -1}));
     EXPECT_TRUE(tokens[1][0] == 0 || tokens[1][0] == 20) << tokens[1][0];
     EXPECT_TRUE(tokens[1][1] == 10 || tokens[1][1] == 30) << tokens[1][1];
+}
+
+// The first rows of the matrix of four, by hand.
+TEST(Hadamard, isSylvestersMatrix) {
+    OperationCase c = plainHadamard(1, 1, 12);
+    Random random(1);
+    c.fill(random);
+    for (uint32_t d = 0; d < 12; ++d) c.tensor(VKATTN_X).set(0, 0, 0, d, static_cast<float>(d * d));
+    run(c, 1);
+    for (uint32_t n = 0; n < 12; n += 4) {
+        const auto x = [&](uint32_t d) { return static_cast<float>((n + d) * (n + d)); };
+        const float expected[] = {(x(0) + x(1) + x(2) + x(3)) / 2, (x(0) - x(1) + x(2) - x(3)) / 2, (x(0) + x(1) - x(2) - x(3)) / 2,
+                                  (x(0) - x(1) - x(2) + x(3)) / 2};
+        for (uint32_t d = 0; d < 4; ++d) EXPECT_EQ(c.tensor(VKATTN_Y).get(0, 0, 0, n + d), expected[d]) << n + d;
+    }
+}
+
+// Twice is not at all, whatever the block, and lengths stay.
+TEST(Hadamard, isItsOwnInverse) {
+    Random random = randomFor("hadamard");
+    for (const uint32_t block : {2u, 8u, 64u, 1024u}) {
+        OperationCase c = plainHadamard(2, 3, 2048);
+        c.hadamard.block = block;
+        c.inPlace[VKATTN_Y] = VKATTN_X;
+        c.fill(random);
+        const HostTensor before = c.tensor(VKATTN_X);
+        double length = 0, rotated = 0;
+        run(c, 1);
+        for (uint32_t d = 0; d < 2048; ++d)
+            length += std::pow(static_cast<double>(before.get(0, 1, 2, d)), 2), rotated += std::pow(static_cast<double>(c.output(VKATTN_Y).get(0, 1, 2, d)), 2);
+        EXPECT_NEAR(rotated / length, 1, 1e-5) << block;
+        EXPECT_GT(std::abs(c.output(VKATTN_Y).get(0, 1, 2, 0) - before.get(0, 1, 2, 0)), 0) << block;
+        run(c, 1);
+        for (uint32_t d = 0; d < 2048; ++d) EXPECT_NEAR(c.output(VKATTN_Y).get(0, 1, 2, d), before.get(0, 1, 2, d), 1e-5) << block;
+    }
 }

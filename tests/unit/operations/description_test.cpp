@@ -42,6 +42,9 @@ OperationCase mean() {
 OperationCase merge() {
     return plainMerge(3, 2, 5, 6);
 }
+OperationCase hadamard() {
+    return plainHadamard(2, 5, 24);
+}
 OperationCase pages() {
     OperationCase c = plainAppend(5, 9, 6);
     c.append = appendToPages(c.append.x, packed(VKATTN_F32, 7, 1, 4, 6), 3);
@@ -153,6 +156,16 @@ const Refusal refusals[] = {
     {"merge.reserved is 7, expected 0", merge, [](auto &c) { c.merge.reserved = 7; }},
     {"merge.parts is 0, expected 1 to 256", merge, [](auto &c) { c.merge.parts = 0; }},
     {"merge.parts is 257", merge, [](auto &c) { c.merge.parts = 257; }},
+    {"hadamard.flags is 0x1, expected 0", hadamard, [](auto &c) { c.hadamard.flags = 1; }},
+    {"hadamard.reserved is 7, expected 0", hadamard, [](auto &c) { c.hadamard.reserved = 7; }},
+    {"hadamard.block is 16 with 24 dims, expected a power of two from 2 to 8", hadamard, [](auto &c) { c.hadamard.block = 16; }},
+    {"hadamard.block is 6 with 24 dims", hadamard, [](auto &c) { c.hadamard.block = 6; }},
+    {"hadamard.block is 1 with 24 dims", hadamard, [](auto &c) { c.hadamard.block = 1; }},
+    {"hadamard.block is 2048 with 4096 dims, expected a power of two from 2 to 1024", hadamard,
+     [](auto &c) { c = plainHadamard(1, 1, 4096), c.hadamard.block = 2048; }},
+    {"x has 25 dims, and a Hadamard matrix takes blocks", hadamard, [](auto &c) { c = plainHadamard(2, 5, 25); }},
+    {"x has 65538 dims, expected at most 65536", hadamard, [](auto &c) { c = plainHadamard(1, 1, 65538); }},
+    {"y is [1, 2, 5, 22], expected [1, 2, 5, 24]", hadamard, [](auto &c) { c.hadamard.y = packed(VKATTN_F32, 1, 2, 5, 22); }},
     {"x has 3 entries, expected a multiple of 2", merge, [](auto &c) { c.merge.parts = 2; }},
     {"x has 65537 dims, expected at most 65536", merge, [](auto &c) { c.merge.x = packed(VKATTN_F32, 3, 2, 5, 65537); }},
     {"x of the merge has no layout", merge, [](auto &c) { c.merge.x = {}; }},
@@ -281,7 +294,7 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         vkattn_diagnostic why{};
         EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_OK) << why.message;
     };
-    for (OperationCase c : {projection(), norm(), rotary(), append(), merge()}) { // 0 rows
+    for (OperationCase c : {projection(), norm(), rotary(), append(), merge(), hadamard()}) { // 0 rows
         for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_X_LSE, VKATTN_LSE}) c.layout(role).extent[2] = 0;
         valid(c);
     }
@@ -354,6 +367,7 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_ADVANCE), "advance");
     EXPECT_STREQ(vkattnOperationName(VKATTN_MEAN), "mean");
     EXPECT_STREQ(vkattnOperationName(VKATTN_KEEP), "keep");
+    EXPECT_STREQ(vkattnOperationName(VKATTN_HADAMARD), "hadamard");
     EXPECT_STREQ(vkattnOperationName(VKATTN_ATTENTION_GRADIENT), "attention gradient");
     EXPECT_STREQ(vkattnOperationName(VKATTN_NORM_GRADIENT), "norm gradient");
     EXPECT_STREQ(vkattnOperationName(VKATTN_DROP), "drop");
@@ -362,6 +376,6 @@ TEST(OperationDescription, kindsHaveNames) {
     EXPECT_STREQ(vkattnOperationName(VKATTN_LINEAR_ATTENTION), "linear attention");
     EXPECT_STREQ(vkattnOperationName(VKATTN_LINEAR_ATTENTION_GRADIENT), "linear attention gradient");
     EXPECT_STREQ(vkattnOperationName(VKATTN_MERGE), "merge");
-    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_MERGE + 1)), nullptr);
+    EXPECT_EQ(vkattnOperationName(static_cast<vkattn_operation_kind>(VKATTN_HADAMARD + 1)), nullptr);
     EXPECT_EQ(vkattnOperationName(VKATTN_OPERATION_KIND_MAX), nullptr);
 }
