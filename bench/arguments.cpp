@@ -172,10 +172,10 @@ void checkOwnLists(const Raw &raw, const Arguments &arguments) {
 
 void interpretLinear(const Raw &raw, Arguments &arguments) {
     if (raw.linear.empty()) return;
-    if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes || arguments.products ||
-        arguments.gradients || arguments.statistics || !arguments.json.empty() || !raw.rival.empty() || !raw.compare.empty() ||
-        !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" || !raw.warmUp.empty() || raw.noPeaks ||
-        raw.plotValue != "gflops")
+    if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes ||
+        arguments.products || arguments.gradients || arguments.statistics || !arguments.json.empty() || !raw.rival.empty() ||
+        !raw.compare.empty() || !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" ||
+        !raw.warmUp.empty() || raw.noPeaks || raw.plotValue != "gflops")
         throw Failure("--linear has shapes of its own: it goes with --device, --tuning, --repeat, --budget, --threads, --verify, "
                       "--no-verify, --seed, --sweep, --plot and --csv alone");
     arguments.linear = chooseLinear(raw, raw.sweep.empty() ? std::vector<uint32_t>() : parseSweep(raw.sweep));

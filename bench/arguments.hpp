@@ -5,8 +5,8 @@
 #include "compile/table.hpp"
 #include "measure/linear.hpp"
 #include "measure/measure.hpp"
-#include "shapes/shapes.hpp"
 #include "report/csv.hpp"
+#include "shapes/shapes.hpp"
 
 #include <optional>
 #include <string>

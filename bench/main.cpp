@@ -317,16 +317,16 @@ ExitStatus execute(int argc, const char *const *argv) {
         if (arguments && arguments->list)
             printShapeTable();
         else if (arguments)
-            status = arguments->ceilings        ? benchCeilings(*arguments)
+            status = arguments->ceilings          ? benchCeilings(*arguments)
                      : !arguments->linear.empty() ? benchLinear(*arguments)
-                     : arguments->products      ? benchProducts(*arguments)
-                     : arguments->gradients     ? benchPasses(*arguments, gradientPasses())
-                     : arguments->statistics    ? benchPasses(*arguments, statisticsPasses())
-                     : arguments->record        ? benchRecording(*arguments)
-                     : arguments->cache         ? benchCache(*arguments)
-                     : arguments->compileReport ? benchCompiler(*arguments)
-                     : arguments->compileTimes  ? benchCompileTimes(*arguments)
-                                                : bench(*arguments);
+                     : arguments->products        ? benchProducts(*arguments)
+                     : arguments->gradients       ? benchPasses(*arguments, gradientPasses())
+                     : arguments->statistics      ? benchPasses(*arguments, statisticsPasses())
+                     : arguments->record          ? benchRecording(*arguments)
+                     : arguments->cache           ? benchCache(*arguments)
+                     : arguments->compileReport   ? benchCompiler(*arguments)
+                     : arguments->compileTimes    ? benchCompileTimes(*arguments)
+                                                  : bench(*arguments);
         if (std::fflush(stdout) != 0) throw Failure("the result could not be printed: standard output is closed or full");
         return status;
     } catch (const Failure &failure) {

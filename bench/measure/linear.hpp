@@ -30,8 +30,8 @@ struct LinearShape {
 
 struct LinearTime {
     LinearShape shape;
-    std::string pass;    // recurrent, chunked, softmax
-    std::string failure; // why there are no times; empty where there are
+    std::string pass;     // recurrent, chunked, softmax
+    std::string failure;  // why there are no times; empty where there are
     bool leftOut = false; // the time would have been over the budget
     uint32_t repeats = 0;
     double medianMs = 0, minMs = 0;

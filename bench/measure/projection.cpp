@@ -1,7 +1,7 @@
 #include "measure/projection.hpp"
 
-#include "shapes/operands.hpp"
 #include "report/csv.hpp"
+#include "shapes/operands.hpp"
 #include "text.hpp"
 
 #include <vkattn/cpu.h>

@@ -1,8 +1,8 @@
 #include "report/linear_report.hpp"
 
-#include "shapes/operands.hpp"
 #include "measure/sweep.hpp"
 #include "report/csv.hpp"
+#include "shapes/operands.hpp"
 #include "text.hpp"
 
 #include <algorithm>
@@ -63,7 +63,8 @@ std::vector<LinearSeries> linearSeries(std::span<const LinearTime> times) {
     std::vector<LinearSeries> all;
     for (const LinearTime &time : times) {
         if (!time.failure.empty()) continue;
-        auto at = std::find_if(all.begin(), all.end(), [&](const LinearSeries &s) { return s.family == time.shape.family && s.pass == time.pass; });
+        auto at = std::find_if(all.begin(), all.end(),
+                               [&](const LinearSeries &s) { return s.family == time.shape.family && s.pass == time.pass; });
         if (at == all.end()) at = all.insert(all.end(), {time.shape.family, time.pass, {}});
         at->points.emplace_back(time.shape.tokens, time.medianMs);
     }
@@ -95,7 +96,8 @@ void printLinearSweep(std::span<const LinearSeries> series) {
             against = from ? ", faster from " + decimals(*from, 0) + " tokens on" : ", crosses softmax at none of these lengths";
         }
         std::printf("%-20s %-10s %s%s\n", each.family.c_str(), each.pass.c_str(),
-                    fit ? ("x = " + decimals(fit->exponent, 2) + " (R2 " + decimals(fit->determination, 4) + ")").c_str() : "no two lengths",
+                    fit ? ("x = " + decimals(fit->exponent, 2) + " (R2 " + decimals(fit->determination, 4) + ")").c_str()
+                        : "no two lengths",
                     against.c_str());
     }
 }

@@ -89,7 +89,8 @@ void fillRows(std::byte *data, size_t bytes, const vkattn_layout &layout, uint64
     for (size_t n = 0; n < rows; ++n) {
         for (float &x : row) x = uniform(nextRandom(seed));
         vkattn_diagnostic why{};
-        if (vkattnConvert(VKATTN_F32, row.data(), layout.dtype, data + n * rowBytes, row.size(), &why) != VKATTN_OK) throw Failure(why.message);
+        if (vkattnConvert(VKATTN_F32, row.data(), layout.dtype, data + n * rowBytes, row.size(), &why) != VKATTN_OK)
+            throw Failure(why.message);
     }
 }
 
@@ -107,8 +108,7 @@ Operands::Operands(const Shape &shape, uint64_t seed) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V, VKATTN_OUT}) {
         if (role == VKATTN_V && shape.valuesInKeys) continue;
         std::byte *data = add(role, problem);
-        if (role != VKATTN_OUT)
-            fillRows(data, list_.back().bytes, role == VKATTN_Q ? problem.q : problem.k, seed + role * 0x1000u);
+        if (role != VKATTN_OUT) fillRows(data, list_.back().bytes, role == VKATTN_Q ? problem.q : problem.k, seed + role * 0x1000u);
     }
     if (shape.pageTokens) { // a stride that shares no factor with their number visits all
         std::byte *data = add(VKATTN_PAGE_TABLE, problem);

@@ -9,10 +9,16 @@ namespace vkattn::bench {
 namespace {
 
 constexpr ElementTypes types[] = {
-    {"f32", VKATTN_F32, VKATTN_F32},   {"f16", VKATTN_F16, VKATTN_F16},     {"bf16", VKATTN_BF16, VKATTN_BF16},
-    {"f16kv", VKATTN_F32, VKATTN_F16}, {"bf16kv", VKATTN_F32, VKATTN_BF16},
-    {"q8kv", VKATTN_F32, VKATTN_Q8_0}, {"q4kv", VKATTN_F32, VKATTN_Q4_0},   {"int8kv", VKATTN_F32, VKATTN_INT8},
-    {"fp8e4m3kv", VKATTN_F32, VKATTN_FP8_E4M3}, {"fp8e5m2kv", VKATTN_F32, VKATTN_FP8_E5M2},
+    {"f32", VKATTN_F32, VKATTN_F32},
+    {"f16", VKATTN_F16, VKATTN_F16},
+    {"bf16", VKATTN_BF16, VKATTN_BF16},
+    {"f16kv", VKATTN_F32, VKATTN_F16},
+    {"bf16kv", VKATTN_F32, VKATTN_BF16},
+    {"q8kv", VKATTN_F32, VKATTN_Q8_0},
+    {"q4kv", VKATTN_F32, VKATTN_Q4_0},
+    {"int8kv", VKATTN_F32, VKATTN_INT8},
+    {"fp8e4m3kv", VKATTN_F32, VKATTN_FP8_E4M3},
+    {"fp8e5m2kv", VKATTN_F32, VKATTN_FP8_E5M2},
 };
 constexpr const ElementTypes *f32 = &types[0], *f16 = &types[1], *bf16 = &types[2], *f16kv = &types[3], *bf16kv = &types[4];
 
@@ -272,7 +278,8 @@ Shape customShape(const std::string &text) {
     if (!kvGiven) shape.kvHeads = shape.heads;
     if (!keysGiven) shape.keys = shape.queries;
     if (shape.pageTokens && shape.keys % shape.pageTokens)
-        throw Failure("--custom has " + std::to_string(shape.keys) + " keys in pages of " + std::to_string(shape.pageTokens) + ", expected whole pages");
+        throw Failure("--custom has " + std::to_string(shape.keys) + " keys in pages of " + std::to_string(shape.pageTokens) +
+                      ", expected whole pages");
     if (shape.name.empty()) {
         const auto add = [&](const char *letter, uint32_t value) { shape.name.append(letter).append(std::to_string(value)); };
         add("b", shape.batch), add("-h", shape.heads), add("-kv", shape.kvHeads);

@@ -3,11 +3,11 @@
 #include "compile/table.hpp"
 #include "failure.hpp"
 #include "machine/peaks.hpp"
-#include "shapes/operands.hpp"
-#include "shapes/shapes.hpp"
 #include "measure/sweep.hpp"
 #include "report/csv.hpp"
 #include "report/report.hpp"
+#include "shapes/operands.hpp"
+#include "shapes/shapes.hpp"
 
 #include <gtest/gtest.h>
 

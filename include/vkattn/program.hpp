@@ -32,8 +32,7 @@ class Program {
     VKATTN_API void setProcessorForm(double (*score)(double, const vkattn_program_pair *),
                                      double (*scoreSlope)(double, const vkattn_program_pair *),
                                      uint32_t (*visible)(const vkattn_program_pair *),
-                                     double (*probability)(double, const vkattn_program_pair *) = nullptr,
-                                     double (*row)(double) = nullptr);
+                                     double (*probability)(double, const vkattn_program_pair *) = nullptr, double (*row)(double) = nullptr);
 
     // Compiles every module that the plan of `problem` on a device with `caps` dispatches and that is not
     // compiled yet: some tenths of a second each. `problem.program` is this program. Call from any

@@ -13,11 +13,11 @@
 namespace neighbourhood {
 
 struct Settings {
-    uint32_t size = 15;      // of the neighbourhood, odd
-    uint32_t patch = 5;      // side of what two pixels are compared by, odd
-    uint32_t rounds = 10;    // each compares by what the one before has filled in
-    float likeness = 0.03f;  // difference of patches, a channel of 0 to 1, that halves a weight or so
-    float distance = 2.5f;   // pixels apart, likewise
+    uint32_t size = 15;     // of the neighbourhood, odd
+    uint32_t patch = 5;     // side of what two pixels are compared by, odd
+    uint32_t rounds = 10;   // each compares by what the one before has filled in
+    float likeness = 0.03f; // difference of patches, a channel of 0 to 1, that halves a weight or so
+    float distance = 2.5f;  // pixels apart, likewise
 };
 
 // 1 for each pixel that is known.

@@ -83,7 +83,8 @@ int run(const Arguments &arguments) {
     const auto size = static_cast<int>(arguments.settings.size);
     if (whole.width < std::max(size, denoise::ssimWindow) || whole.height < std::max(size, denoise::ssimWindow))
         throw Failure("the picture has " + std::to_string(whole.width) + " x " + std::to_string(whole.height) +
-                      " pixels, expected at least the neighbourhood's " + std::to_string(size) + " a side; give a larger picture or a smaller --size");
+                      " pixels, expected at least the neighbourhood's " + std::to_string(size) +
+                      " a side; give a larger picture or a smaller --size");
     const Known known = knownPixels(whole.width, whole.height, arguments.missing, arguments.seed);
     Image damaged = denoise::toImage(whole);
     for (size_t n = 0; n < known.size(); ++n)
@@ -99,9 +100,9 @@ int run(const Arguments &arguments) {
     for (const uint8_t pixel : known) lost += pixel ? 0 : 1;
     std::printf("picture    %d x %d, %.1f %% of its pixels missing\n", whole.width, whole.height,
                 100.0 * static_cast<double>(lost) / static_cast<double>(known.size()));
-    std::printf("attention  %u x %u pixels around each, compared by patches of %u x %u, %u rounds in %.0f ms on %s\n", arguments.settings.size,
-                arguments.settings.size, arguments.settings.patch, arguments.settings.patch, arguments.settings.rounds, milliseconds,
-                runtime->device() ? runtime->device()->name.c_str() : "cpu");
+    std::printf("attention  %u x %u pixels around each, compared by patches of %u x %u, %u rounds in %.0f ms on %s\n",
+                arguments.settings.size, arguments.settings.size, arguments.settings.patch, arguments.settings.patch,
+                arguments.settings.rounds, milliseconds, runtime->device() ? runtime->device()->name.c_str() : "cpu");
     std::printf("           PSNR        SSIM\n");
     for (const auto &[name, picture] : {std::pair{"holes", &holes}, {"means", &smooth}, {"attention", &clean}})
         std::printf("%-10s %6.2f dB   %.4f\n", name, denoise::psnr(*picture, whole), denoise::ssim(*picture, whole));
@@ -109,7 +110,10 @@ int run(const Arguments &arguments) {
     save(arguments, "means.png", smooth);
     save(arguments, "filled.png", clean);
     save(arguments, "side_by_side.png",
-         denoise::sideBySide({{&holes, "holes"}, {&smooth, caption("means", smooth, whole)}, {&clean, caption("attention", clean, whole)}, {&whole, "whole"}}));
+         denoise::sideBySide({{&holes, "holes"},
+                              {&smooth, caption("means", smooth, whole)},
+                              {&clean, caption("attention", clean, whole)},
+                              {&whole, "whole"}}));
     const double gain = denoise::psnr(clean, whole) - denoise::psnr(smooth, whole);
     if (gain >= arguments.minGain) return 0;
     std::printf("attention gained %.2f dB over means, expected at least %g\n", gain, arguments.minGain);
@@ -122,7 +126,8 @@ int run(const Arguments &arguments) {
 int main(int argc, char **argv) {
     neighbourhood::Arguments arguments;
     neighbourhood::Settings &settings = arguments.settings;
-    CLI::App app("Fills in missing pixels by 2-D neighbourhood attention: pictures, PSNR and SSIM beside means of what is known.", "neighbourhood");
+    CLI::App app("Fills in missing pixels by 2-D neighbourhood attention: pictures, PSNR and SSIM beside means of what is known.",
+                 "neighbourhood");
     vkattn::program::addDeviceChoice(app, arguments);
     app.add_option("--image", arguments.image, "A picture; default: a rendered room")->type_name("FILE");
     app.add_option("--width", arguments.width, "Of the rendered room; default 192")->check(CLI::Range(16, 2000));
@@ -131,8 +136,10 @@ int main(int argc, char **argv) {
     app.add_option("--seed", arguments.seed, "Which ones");
     app.add_option("--size", settings.size, "Side of the neighbourhood, odd; default 15")->check(CLI::Range(3, 101));
     app.add_option("--patch", settings.patch, "Side of the patches that are compared, odd; default 5")->check(CLI::Range(1, 11));
-    app.add_option("--rounds", settings.rounds, "Each compares by what the one before has filled in; default 10")->check(CLI::Range(1, 100));
-    app.add_option("--likeness", settings.likeness, "Difference of patches, of 0 to 1, that a weight falls off by; default 0.03")->check(CLI::Range(0.001, 10.0));
+    app.add_option("--rounds", settings.rounds, "Each compares by what the one before has filled in; default 10")
+        ->check(CLI::Range(1, 100));
+    app.add_option("--likeness", settings.likeness, "Difference of patches, of 0 to 1, that a weight falls off by; default 0.03")
+        ->check(CLI::Range(0.001, 10.0));
     app.add_option("--distance", settings.distance, "Pixels apart, likewise; default 2.5")->check(CLI::Range(0.1, 1000.0));
     app.add_option("--min-gain", arguments.minGain, "Fail where attention is not so many decibels better than means");
     app.add_option("--out", arguments.out, "Where pictures go; default: neighbourhood")->type_name("FOLDER");

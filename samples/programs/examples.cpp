@@ -59,8 +59,7 @@ Attention::Attention(uint32_t batch, uint32_t heads, uint32_t ofSide, uint32_t d
             continue;
         }
         std::vector<uint32_t> words((elements + 1) / 2);
-        [[maybe_unused]] const vkattn_result converted =
-            vkattnConvert(VKATTN_F32, numbers.data(), type, words.data(), elements, nullptr);
+        [[maybe_unused]] const vkattn_result converted = vkattnConvert(VKATTN_F32, numbers.data(), type, words.data(), elements, nullptr);
         assert(converted == VKATTN_OK);
         add(role, std::move(words));
     }

@@ -40,7 +40,8 @@ double millisecondsOf(vkattn::Runtime &runtime, const vkattn_operation &operatio
 // The lists of the blocks of pairs that a program shows, and the attention that reads them.
 class Listed {
   public:
-    Listed(const Attention &a, uint32_t blockTokens) : attention_(a.problem), lists_(vkattn::visibleBlocks(attention_, blockTokens, blockTokens)) {
+    Listed(const Attention &a, uint32_t blockTokens)
+        : attention_(a.problem), lists_(vkattn::visibleBlocks(attention_, blockTokens, blockTokens)) {
         reading_ = a.problem;
         reading_.blocks = lists_.blocks;
         const vkattn_operation making = this->making();
@@ -78,10 +79,10 @@ int run(const Arguments &arguments) {
     const std::unique_ptr<vkattn::Runtime> runtime = openRuntime(runtimeOptions(arguments), ": choose a device that `vkattn info` lists");
     const vkattn::DeviceInfo *const device = runtime->device();
     if (!device) throw Failure("programs run on Vulkan devices alone: " + runtime->fallbackReason(), ExitStatus::deviceUnusable);
-    std::printf("%s, 8 heads, %u x %u tokens of 64 dims; of what a program hides, lists of blocks of %u x %u pairs\n\n", device->name.c_str(),
-                arguments.side, arguments.side, blockTokens, blockTokens);
-    std::printf("%-14s %-26s %12s %10s %10s %6s %9s %17s %10s\n", "program", "built in", "difference", "program", "built in", "ratio", "compiled",
-                "program and lists", "the lists");
+    std::printf("%s, 8 heads, %u x %u tokens of 64 dims; of what a program hides, lists of blocks of %u x %u pairs\n\n",
+                device->name.c_str(), arguments.side, arguments.side, blockTokens, blockTokens);
+    std::printf("%-14s %-26s %12s %10s %10s %6s %9s %17s %10s\n", "program", "built in", "difference", "program", "built in", "ratio",
+                "compiled", "program and lists", "the lists");
     double worst = 0;
     for (const Example &example : examples()) {
         if (!arguments.only.empty() && std::find(arguments.only.begin(), arguments.only.end(), example.name) == arguments.only.end())
@@ -110,7 +111,8 @@ int run(const Arguments &arguments) {
         };
         Times times;
         for (uint32_t n = 0; n <= arguments.repeat; ++n) { // in turn, so that all see the same machine
-            const auto measure = [&](std::vector<double> &all, const vkattn_operation &operation, const std::vector<vkattn_operand_memory> &operands) {
+            const auto measure = [&](std::vector<double> &all, const vkattn_operation &operation,
+                                     const std::vector<vkattn_operand_memory> &operands) {
                 const double milliseconds = millisecondsOf(*runtime, operation, operands);
                 if (n > 0) all.push_back(milliseconds); // the first one compiles
             };

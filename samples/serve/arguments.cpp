@@ -10,17 +10,21 @@ namespace serve {
 using namespace vkattn::program;
 
 bool parseArguments(int argc, const char *const *argv, Arguments &out) {
-    CLI::App app("Serves many requests at once with a llama2.c checkpoint: keys and values in pages of a pool, a system prompt that all requests\n"
-                 "share, prompts in chunks beside the requests that decode, eviction and cancellation. What arrives when follows from the seed.",
-                 "serve");
+    CLI::App app(
+        "Serves many requests at once with a llama2.c checkpoint: keys and values in pages of a pool, a system prompt that all requests\n"
+        "share, prompts in chunks beside the requests that decode, eviction and cancellation. What arrives when follows from the seed.",
+        "serve");
     app.allow_windows_style_options(false); // /path is a file
-    app.footer("Exit status: 0 success, 1 a request alone gave something else, or a page was lost, 2 bad usage or input, 3 the device cannot be "
-               "used and --no-fallback was given.\n\nExample:\n  serve --model stories.bin --tokenizer tok.bin --requests 200 --check 20");
+    app.footer(
+        "Exit status: 0 success, 1 a request alone gave something else, or a page was lost, 2 bad usage or input, 3 the device cannot be "
+        "used and --no-fallback was given.\n\nExample:\n  serve --model stories.bin --tokenizer tok.bin --requests 200 --check 20");
     app.add_option("--model", out.model, "A llama2.c checkpoint of version 0")->type_name("FILE")->required();
     app.add_option("--tokenizer", out.tokenizer, "The model's tokenizer, of llama2.c")->type_name("FILE")->required();
     app.add_option("--system", out.system, "The prompt that all requests share")->type_name("TEXT");
-    app.add_option("--prompts", out.prompts, "Prompts, a line each, from which requests are drawn; default: some of the program's own")->type_name("FILE");
-    app.add_option("--out", out.out, "Where to write what each request was given: a JSON object a line, with its prompt, text and tokens")->type_name("FILE");
+    app.add_option("--prompts", out.prompts, "Prompts, a line each, from which requests are drawn; default: some of the program's own")
+        ->type_name("FILE");
+    app.add_option("--out", out.out, "Where to write what each request was given: a JSON object a line, with its prompt, text and tokens")
+        ->type_name("FILE");
     const auto whole = [&](const char *name, uint32_t &into, uint32_t most, const std::string &text) {
         addValue(app, name, "N", text, [&into, name, most](const std::string &given) { into = parseWhole(name, given, most); });
     };
@@ -52,8 +56,11 @@ bool parseArguments(int argc, const char *const *argv, Arguments &out) {
     }
     for (const char *option : {"--model", "--tokenizer", "--prompts", "--out"})
         for (const std::string &value : app.get_option(option)->results()) refuseMissingValue(*app.get_option(option), value);
-    for (const auto &[name, value] : {std::pair{"--requests", out.requests}, {"--tokens", out.mostTokens}, {"--slots", out.capacity.slots},
-                                      {"--chunk", out.capacity.chunk}, {"--page-tokens", out.capacity.pageTokens}})
+    for (const auto &[name, value] : {std::pair{"--requests", out.requests},
+                                      {"--tokens", out.mostTokens},
+                                      {"--slots", out.capacity.slots},
+                                      {"--chunk", out.capacity.chunk},
+                                      {"--page-tokens", out.capacity.pageTokens}})
         if (value == 0) badValue(name, "a whole number from 1 on", "0");
     return true;
 }

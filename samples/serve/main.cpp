@@ -61,8 +61,9 @@ std::vector<Request> drawRequests(const Arguments &arguments, const story::Token
         r.promptText = text;
         r.prompt = continued(tokenizer, text);
         if (r.prompt.empty() || r.prompt.size() >= positions)
-            throw Failure("a prompt is " + std::to_string(r.prompt.size()) + " tokens behind the system prompt, and the model has " + std::to_string(positions) +
-                          " positions for them: expected 1 to " + std::to_string(positions - 1) + " in \"" + text + "\"");
+            throw Failure("a prompt is " + std::to_string(r.prompt.size()) + " tokens behind the system prompt, and the model has " +
+                          std::to_string(positions) + " positions for them: expected 1 to " + std::to_string(positions - 1) + " in \"" +
+                          text + "\"");
         r.mostTokens = arguments.mostTokens - static_cast<uint32_t>(upTo(arguments.mostTokens / 2));
         // Arrivals that know nothing of each other: the gaps are exponential.
         step += -std::log(1 - static_cast<double>(random() >> 11) * 0x1p-53) * arguments.gap;
@@ -78,7 +79,8 @@ Capacity capacityOf(const Arguments &arguments, uint32_t positions) {
     capacity.slotPages = (positions + capacity.pageTokens - 1) / capacity.pageTokens;
     if (capacity.pages == 0) capacity.pages = std::max(capacity.slots * capacity.slotPages * 3 / 4, capacity.slotPages);
     if (capacity.pages < capacity.slotPages)
-        throw Failure("--pages is " + std::to_string(capacity.pages) + ", and a request may need " + std::to_string(capacity.slotPages) + ": give at least as many");
+        throw Failure("--pages is " + std::to_string(capacity.pages) + ", and a request may need " + std::to_string(capacity.slotPages) +
+                      ": give at least as many");
     return capacity;
 }
 
@@ -90,7 +92,8 @@ void checkAlone(PagedModel &model, const Capacity &capacity, const std::vector<R
         fresh.prompt = each.prompt, fresh.mostTokens = each.mostTokens;
         std::vector<Request> alone{fresh};
         Server server(model, capacity, alone);
-        while (server.step()) {}
+        while (server.step()) {
+        }
         ++report.checked;
         // An evicted request chooses no token twice: its hash is that of one without.
         if (alone[0].tokens != each.tokens || alone[0].logitsHash != each.logitsHash) ++report.different;
@@ -104,15 +107,16 @@ ExitStatus run(int argc, const char *const *argv) {
     const story::Tokenizer tokenizer(arguments.tokenizer, checkpoint.shape.vocabulary);
     const std::vector<uint32_t> system = tokenizer.encode(arguments.system);
     if (system.size() + 2 > checkpoint.shape.positions)
-        throw Failure("--system is " + std::to_string(system.size()) + " tokens, and the model has " + std::to_string(checkpoint.shape.positions) +
-                      " positions: shorten it");
+        throw Failure("--system is " + std::to_string(system.size()) + " tokens, and the model has " +
+                      std::to_string(checkpoint.shape.positions) + " positions: shorten it");
     const uint32_t positions = checkpoint.shape.positions - static_cast<uint32_t>(system.size());
     const Capacity capacity = capacityOf(arguments, positions);
     std::vector<Request> requests = drawRequests(arguments, tokenizer, positions);
 
     std::optional<OutputFile> texts;
     if (!arguments.out.empty())
-        texts.emplace(checkOutputTarget("--out", arguments.out, std::vector<std::string>{arguments.model, arguments.tokenizer, arguments.prompts}, {}));
+        texts.emplace(checkOutputTarget("--out", arguments.out,
+                                        std::vector<std::string>{arguments.model, arguments.tokenizer, arguments.prompts}, {}));
 
     Report report{arguments, capacity};
     report.systemTokens = static_cast<uint32_t>(system.size());
@@ -127,7 +131,8 @@ ExitStatus run(int argc, const char *const *argv) {
         const size_t firstRequests = std::min<size_t>(requests.size(), 2 * capacity.slots);
         while (server.step()) {
             view.show(server, requests.size());
-            if (report.memoryBefore == 0 && server.counts().finished + server.counts().cancelled >= firstRequests) report.memoryBefore = residentMebibytes();
+            if (report.memoryBefore == 0 && server.counts().finished + server.counts().cancelled >= firstRequests)
+                report.memoryBefore = residentMebibytes();
         }
         view.end();
         report.seconds = server.seconds();
@@ -148,7 +153,8 @@ ExitStatus run(int argc, const char *const *argv) {
         std::printf("%s\n", jsonOf(report, requests).c_str());
     else
         printFigures(report, requests);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw Failure("the figures could not be printed: standard output is closed or full");
+    if (std::fflush(stdout) != 0 || std::ferror(stdout))
+        throw Failure("the figures could not be printed: standard output is closed or full");
     if (report.pagesHeld == 0 && report.different == 0) return ExitStatus::success;
     std::fprintf(stderr, "serve: %u requests alone gave something else, %u pages were lost\n", report.different, report.pagesHeld);
     return ExitStatus::verificationFailed;

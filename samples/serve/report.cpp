@@ -59,20 +59,24 @@ double residentMebibytes() {
 
 void printFigures(const Report &report, const std::vector<Request> &requests) {
     const Counts &c = report.counts;
-    std::printf("device     %s (%s)\n", vkattn::program::legibleLine(report.device).c_str(), vkattn::program::legibleLine(report.driver).c_str());
+    std::printf("device     %s (%s)\n", vkattn::program::legibleLine(report.device).c_str(),
+                vkattn::program::legibleLine(report.driver).c_str());
     if (!report.fallbackReason.empty()) std::printf("fallback   computed on the CPU: %s\n", report.fallbackReason.c_str());
-    std::printf("requests   %zu: %u finished, %u cancelled; %u evicted and computed again\n", requests.size(), c.finished, c.cancelled, c.evictions);
+    std::printf("requests   %zu: %u finished, %u cancelled; %u evicted and computed again\n", requests.size(), c.finished, c.cancelled,
+                c.evictions);
     std::printf("tokens     %llu generated in %.2f s, %.0f tokens/s; %llu of prompts, behind %u that all share\n",
-                static_cast<unsigned long long>(c.generatedTokens), report.seconds, rateOf(report), static_cast<unsigned long long>(c.promptTokens),
-                report.systemTokens);
-    std::printf("lists      2 recorded once; %llu chunks of prompts and %llu steps of tokens replayed\n", static_cast<unsigned long long>(c.prefills),
-                static_cast<unsigned long long>(c.decodes));
+                static_cast<unsigned long long>(c.generatedTokens), report.seconds, rateOf(report),
+                static_cast<unsigned long long>(c.promptTokens), report.systemTokens);
+    std::printf("lists      2 recorded once; %llu chunks of prompts and %llu steps of tokens replayed\n",
+                static_cast<unsigned long long>(c.prefills), static_cast<unsigned long long>(c.decodes));
     const Percentiles first = firstTokens(requests), next = nextTokens(requests);
-    std::printf("first      %.1f ms, 95 of 100 within %.1f, 99 within %.1f: from a request's arrival to its first token\n", first.half, first.most, first.all);
+    std::printf("first      %.1f ms, 95 of 100 within %.1f, 99 within %.1f: from a request's arrival to its first token\n", first.half,
+                first.most, first.all);
     std::printf("next       %.1f ms, 95 of 100 within %.1f, 99 within %.1f: from a token to the next\n", next.half, next.most, next.all);
-    std::printf("pages      %u of %u at once at most, %u slots of %u; %u held at the end\n", c.mostPages, report.capacity.pages, c.mostSlots,
-                report.capacity.slots, report.pagesHeld);
-    if (report.memoryAfter > 0) std::printf("memory     %.0f MiB behind the first requests, %.0f at the end\n", report.memoryBefore, report.memoryAfter);
+    std::printf("pages      %u of %u at once at most, %u slots of %u; %u held at the end\n", c.mostPages, report.capacity.pages,
+                c.mostSlots, report.capacity.slots, report.pagesHeld);
+    if (report.memoryAfter > 0)
+        std::printf("memory     %.0f MiB behind the first requests, %.0f at the end\n", report.memoryBefore, report.memoryAfter);
     if (report.checked)
         std::printf("check      %u requests alone: %s\n", report.checked,
                     report.different ? (std::to_string(report.different) + " DIFFER").c_str() : "the same tokens and the same bits");
@@ -115,8 +119,9 @@ std::string textsOf(const std::vector<Request> &requests, const story::Tokenizer
         std::string text;
         uint32_t before = r.prompt.back();
         for (const uint32_t token : r.tokens) text += tokenizer.decode(before, token), before = token;
-        const Json json = {{"request", r.number},   {"prompt", r.promptText},  {"text", text}, {"finished", r.state == State::finished},
-                           {"evictions", r.evictions}, {"promptTokens", r.prompt}, {"tokens", r.tokens}};
+        const Json json = {
+            {"request", r.number},      {"prompt", r.promptText},   {"text", text},      {"finished", r.state == State::finished},
+            {"evictions", r.evictions}, {"promptTokens", r.prompt}, {"tokens", r.tokens}};
         lines += vkattn::program::jsonText(json, -1) + "\n";
     }
     return lines;

@@ -27,19 +27,20 @@ std::string drawing(const Server &server, size_t requests) {
             std::snprintf(line, sizeof line, "slot %2zu  %s\n", n, std::string(barWidth, ' ').c_str());
         else if (r->state == State::prefill)
             std::snprintf(line, sizeof line, "slot %2zu  %s request %u, prompt %u of %u\n", n,
-                          bar(static_cast<double>(r->computed) / std::max(r->promptTokens(), 1u), '=').c_str(), r->number, r->computed, r->promptTokens());
+                          bar(static_cast<double>(r->computed) / std::max(r->promptTokens(), 1u), '=').c_str(), r->number, r->computed,
+                          r->promptTokens());
         else
             std::snprintf(line, sizeof line, "slot %2zu  %s request %u, token %zu of %u, %zu pages\n", n,
-                          bar(static_cast<double>(r->tokens.size()) / std::max(r->mostTokens, 1u), '#').c_str(), r->number, r->tokens.size(), r->mostTokens,
-                          r->pages.size());
+                          bar(static_cast<double>(r->tokens.size()) / std::max(r->mostTokens, 1u), '#').c_str(), r->number,
+                          r->tokens.size(), r->mostTokens, r->pages.size());
         text += line;
     }
     const FreePages &pages = server.pages();
-    std::snprintf(line, sizeof line, "pages    %s %u of %u\n", bar(static_cast<double>(pages.held()) / std::max(pages.total(), 1u), '#').c_str(), pages.held(),
-                  pages.total());
+    std::snprintf(line, sizeof line, "pages    %s %u of %u\n",
+                  bar(static_cast<double>(pages.held()) / std::max(pages.total(), 1u), '#').c_str(), pages.held(), pages.total());
     text += line;
-    std::snprintf(line, sizeof line, "%u of %zu requests finished, %u cancelled, %zu waiting, %u evictions; %llu tokens, %.0f a second\n", c.finished,
-                  requests, c.cancelled, server.waiting(), c.evictions, static_cast<unsigned long long>(c.generatedTokens),
+    std::snprintf(line, sizeof line, "%u of %zu requests finished, %u cancelled, %zu waiting, %u evictions; %llu tokens, %.0f a second\n",
+                  c.finished, requests, c.cancelled, server.waiting(), c.evictions, static_cast<unsigned long long>(c.generatedTokens),
                   static_cast<double>(c.generatedTokens) / std::max(server.seconds(), 1e-3));
     return text + line;
 }

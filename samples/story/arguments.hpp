@@ -13,7 +13,7 @@ struct Arguments : vkattn::program::DeviceOptions {
     uint32_t steps = 0; // 0: the model's length
     Sampling sampling;
     vkattn_dtype kvType = VKATTN_F32;
-    bool hadamard = false; // keys and values are rotated before kvType rounds them
+    bool hadamard = false;        // keys and values are rotated before kvType rounds them
     std::string inspect;          // a folder; empty: nothing is kept
     std::vector<uint32_t> layers; // empty: all
 };

@@ -75,7 +75,8 @@ const std::vector<const HookModule *> &makeableModules() {
     static const std::vector<const HookModule *> modules = [] {
         const shaderc::Compiler compiler;
         const auto knows = [&](std::string_view ability, uint32_t vulkan) {
-            const Probe *const probe = std::find_if(probes, probes + probeCount, [&](const Probe &each) { return ability == each.ability; });
+            const Probe *const probe =
+                std::find_if(probes, probes + probeCount, [&](const Probe &each) { return ability == each.ability; });
             return probe != probes + probeCount &&
                    compiler.CompileGlslToSpv(probe->text, probe->bytes, shaderc_compute_shader, probe->ability, optionsFor(vulkan))
                            .GetCompilationStatus() == shaderc_compilation_status_success;
@@ -99,12 +100,13 @@ uint64_t mixBytes(uint64_t hash, std::string_view bytes) { // FNV-1a
 // The text by itself, with what it may call and without anything of the kernels: so a text that asks for more does not
 // compile, and errors are all its own.
 std::string alone(uint32_t found) {
-    std::string text = "#version 450\n#extension GL_GOOGLE_include_directive : require\n"
-                       "uint vkattnWord(uint n) { return n; }\nfloat vkattnNumber(uint n) { return float(n); }\n"
-                       "uint vkattnBufferLength(uint b) { return b; }\nuint vkattnBuffer(uint b, uint n) { return n; }\n"
-                       "float vkattnBufferNumber(uint b, uint n) { return float(n); }\nint vkattnPosition(uint query) { return int(query); }\n"
-                       "uint vkattnQueryTokens() { return 1u; }\nuint vkattnKeyTokens() { return 1u; }\n"
-                       "#include \"vkattn_program.glsl\"\nvoid main() {\n";
+    std::string text =
+        "#version 450\n#extension GL_GOOGLE_include_directive : require\n"
+        "uint vkattnWord(uint n) { return n; }\nfloat vkattnNumber(uint n) { return float(n); }\n"
+        "uint vkattnBufferLength(uint b) { return b; }\nuint vkattnBuffer(uint b, uint n) { return n; }\n"
+        "float vkattnBufferNumber(uint b, uint n) { return float(n); }\nint vkattnPosition(uint query) { return int(query); }\n"
+        "uint vkattnQueryTokens() { return 1u; }\nuint vkattnKeyTokens() { return 1u; }\n"
+        "#include \"vkattn_program.glsl\"\nvoid main() {\n";
     for (const Hook &hook : hooks)
         if (found & hook.bit)
             text += std::string(hook.name) + (hook.parameters == rowTypes     ? "(1.0);\n"
@@ -155,15 +157,15 @@ struct Program::State {
         if (variant == 1) options.AddMacroDefinition("VKATTN_FLOAT_CONTROLS");
         for (const Hook &hook : hooks)
             if (found & hook.bit) options.AddMacroDefinition(hook.define);
-        const Source *const source =
-            std::find_if(shaderSources, shaderSources + shaderSourceCount, [&](const Source &each) { return std::strcmp(each.path, module.file) == 0; });
+        const Source *const source = std::find_if(shaderSources, shaderSources + shaderSourceCount,
+                                                  [&](const Source &each) { return std::strcmp(each.path, module.file) == 0; });
         const auto start = std::chrono::steady_clock::now();
         const shaderc::SpvCompilationResult result = compile(std::string(source->text, source->bytes), module.file, options);
         milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         if (result.GetCompilationStatus() != shaderc_compilation_status_success)
             return refuse(why, VKATTN_ERROR_INVALID_ARGUMENT,
                           "the program compiles by itself and not with the kernel " + std::string(module.name) +
-                                   ", which has the same names; give names of your own a prefix: " + firstLines(result.GetErrorMessage()));
+                              ", which has the same names; give names of your own a prefix: " + firstLines(result.GetErrorMessage()));
         ++compiled;
         std::vector<uint32_t> &words = spirv[2 * number + variant];
         words.assign(result.begin(), result.end());
@@ -232,9 +234,9 @@ const vkattn_program *Program::get() const {
     return &state_->program;
 }
 
-void Program::setProcessorForm(double (*score)(double, const vkattn_program_pair *), double (*scoreSlope)(double, const vkattn_program_pair *),
-                               uint32_t (*visible)(const vkattn_program_pair *), double (*probability)(double, const vkattn_program_pair *),
-                               double (*row)(double)) {
+void Program::setProcessorForm(double (*score)(double, const vkattn_program_pair *),
+                               double (*scoreSlope)(double, const vkattn_program_pair *), uint32_t (*visible)(const vkattn_program_pair *),
+                               double (*probability)(double, const vkattn_program_pair *), double (*row)(double)) {
     state_->program.score = score;
     state_->program.scoreSlope = scoreSlope;
     state_->program.visible = visible;

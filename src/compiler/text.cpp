@@ -41,7 +41,8 @@ std::vector<Token> tokensOf(std::string_view text) {
         } else if (text.substr(at, 2) == "/*") {
             const size_t end = text.find("*/", at + 2);
             if (end == std::string_view::npos) throw Failure{line, "a comment /* that does not end; add */"};
-            line += static_cast<uint32_t>(std::count(text.begin() + static_cast<ptrdiff_t>(at), text.begin() + static_cast<ptrdiff_t>(end), '\n'));
+            line += static_cast<uint32_t>(
+                std::count(text.begin() + static_cast<ptrdiff_t>(at), text.begin() + static_cast<ptrdiff_t>(end), '\n'));
             at = end + 2;
         } else if (c == '#') {
             const size_t end = std::min(text.find_first_of("\r\n", at), text.size());
@@ -101,8 +102,10 @@ void checkWord(const Token &token, bool outside, bool called) {
         throw Failure{token.line, "'" + std::string(token.text) +
                                       "': a program has no memory of its own, expected functions and constants; buffers are read by "
                                       "vkattnBuffer(buffer, index), words by vkattnWord(index)"};
-    if (outside && called && token.text == "main") throw Failure{token.line, "main belongs to the kernels; a program has hooks, and what they call"};
-    if (called && isOne({"barrier", "memoryBarrier", "memoryBarrierShared", "memoryBarrierBuffer", "memoryBarrierImage", "groupMemoryBarrier"}))
+    if (outside && called && token.text == "main")
+        throw Failure{token.line, "main belongs to the kernels; a program has hooks, and what they call"};
+    if (called &&
+        isOne({"barrier", "memoryBarrier", "memoryBarrierShared", "memoryBarrierBuffer", "memoryBarrierImage", "groupMemoryBarrier"}))
         throw Failure{token.line, "'" + std::string(token.text) +
                                       "': the lanes of a workgroup do not all call a hook, and a barrier would hang the device; remove it"};
 }
@@ -124,14 +127,16 @@ uint32_t scan(const std::vector<Token> &tokens) {
         if (!isDeclared) continue;
         const Hook *const hook = hookNamed(token.text);
         if (!hook)
-            throw Failure{token.line, "there is no hook '" + std::string(token.text) +
-                                          "'; expected vkattnScore, vkattnVisible, vkattnProbability, vkattnRow or vkattnScoreSlope, or a name of your "
-                                          "own that does not begin with vkattn"};
+            throw Failure{token.line,
+                          "there is no hook '" + std::string(token.text) +
+                              "'; expected vkattnScore, vkattnVisible, vkattnProbability, vkattnRow or vkattnScoreSlope, or a name of your "
+                              "own that does not begin with vkattn"};
         const std::string_view returns = tokens[at - 2].text;
         ++at; // (
         const std::string types = parameterTypes(tokens, at);
         if (returns != hook->returns || types != hook->parameters)
-            throw Failure{token.line, std::string(returns) + " " + std::string(token.text) + "(" + types + "), expected " + hook->signature};
+            throw Failure{token.line,
+                          std::string(returns) + " " + std::string(token.text) + "(" + types + "), expected " + hook->signature};
         if (tokens[at].text != "{") continue; // a prototype
         if (found & hook->bit) throw Failure{token.line, std::string(token.text) + " is defined a second time"};
         found |= hook->bit;
@@ -148,8 +153,8 @@ uint32_t hooksOf(std::string_view text, std::string_view name, std::string &erro
         const uint32_t found = scan(tokens);
         if (!(found & hooksThatStandAlone))
             throw Failure{1, found ? "vkattnScoreSlope without vkattnScore, whose derivative it is; add vkattnScore"
-                                   : "no hook, expected vkattnScore, vkattnVisible, vkattnProbability or vkattnRow, such as " + std::string(hooks[0].signature) +
-                                         " { return score; }"};
+                                   : "no hook, expected vkattnScore, vkattnVisible, vkattnProbability or vkattnRow, such as " +
+                                         std::string(hooks[0].signature) + " { return score; }"};
         if (found & 4 && !(found & 1)) throw Failure{1, "vkattnScoreSlope without vkattnScore, whose derivative it is; add vkattnScore"};
         return found;
     } catch (const Failure &failure) {

@@ -47,7 +47,8 @@ void convertSmall(vkattn_dtype fromType, const void *from, vkattn_dtype toType, 
             continue;
         }
         for (uint64_t n = 0; n < some; ++n)
-            piece[static_cast<size_t>(n)] = type == VKATTN_INT8 ? int8Element(read, static_cast<uint32_t>(at + n)) : loadElement(read, fromType, at + n);
+            piece[static_cast<size_t>(n)] =
+                type == VKATTN_INT8 ? int8Element(read, static_cast<uint32_t>(at + n)) : loadElement(read, fromType, at + n);
         std::memcpy(write + 4 * at, piece.data(), 4 * static_cast<size_t>(some));
     }
 }
@@ -56,25 +57,31 @@ void convertSmall(vkattn_dtype fromType, const void *from, vkattn_dtype toType, 
 
 extern "C" vkattn_result vkattnConvert(vkattn_dtype fromType, const void *from, vkattn_dtype toType, void *to, uint64_t count,
                                        vkattn_diagnostic *why) {
-    const auto isNarrow = [](vkattn_dtype type) { return type == VKATTN_F16 || type == VKATTN_BF16 || (isSmallType(type) && type <= VKATTN_INT8); };
+    const auto isNarrow = [](vkattn_dtype type) {
+        return type == VKATTN_F16 || type == VKATTN_BF16 || (isSmallType(type) && type <= VKATTN_INT8);
+    };
     const bool widens = isNarrow(fromType) && toType == VKATTN_F32, narrows = fromType == VKATTN_F32 && isNarrow(toType);
     if (!widens && !narrows)
-        return fail(why, invalid,
-                    "no conversion from dtype %d to dtype %d: expected VKATTN_F32 on one side, and VKATTN_F16, VKATTN_BF16 or a small type on "
-                    "the other",
-                    static_cast<int>(fromType), static_cast<int>(toType));
+        return fail(
+            why, invalid,
+            "no conversion from dtype %d to dtype %d: expected VKATTN_F32 on one side, and VKATTN_F16, VKATTN_BF16 or a small type on "
+            "the other",
+            static_cast<int>(fromType), static_cast<int>(toType));
     if (count == 0) return VKATTN_OK;
     if (!from || !to) return fail(why, invalid, "%s is NULL with count %llu", from ? "to" : "from", static_cast<unsigned long long>(count));
     const vkattn_dtype narrow = widens ? fromType : toType;
     if (narrow == VKATTN_INT8 && count > UINT32_MAX)
-        return fail(why, invalid, "a row of VKATTN_INT8 has %llu elements, expected at most 2^32 - 1", static_cast<unsigned long long>(count));
+        return fail(why, invalid, "a row of VKATTN_INT8 has %llu elements, expected at most 2^32 - 1",
+                    static_cast<unsigned long long>(count));
     const uint64_t narrowBytes = isSmallType(narrow) ? smallBytes(narrow, count) : 2 * count;
-    if (overlap(from, widens ? narrowBytes : 4 * count, to, widens ? 4 * count : narrowBytes)) return fail(why, invalid, "from and to overlap");
+    if (overlap(from, widens ? narrowBytes : 4 * count, to, widens ? 4 * count : narrowBytes))
+        return fail(why, invalid, "from and to overlap");
     if (isSmallType(narrow)) try {
             convertSmall(fromType, from, toType, to, count);
             return VKATTN_OK;
         } catch (const std::bad_alloc &) {
-            return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "no memory for a row of %llu elements", static_cast<unsigned long long>(count));
+            return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "no memory for a row of %llu elements",
+                        static_cast<unsigned long long>(count));
         }
     if (fromType == VKATTN_F16)
         convert<float, uint16_t>(to, from, count, halfToFloat);

@@ -19,8 +19,8 @@ namespace HWY_NAMESPACE {
 // memory that the key lies in, which is there.
 HWY_INLINE StoredRows rowsOf(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin) {
     if (call.p.paged())
-        return storedRows(call.p.tensor(role), call.operands.data[call.p.memoryOf(role)], Pages{call.p, call.operands, s.batch}.pageOf(begin),
-                          head, begin % call.p.pageTokens);
+        return storedRows(call.p.tensor(role), call.operands.data[call.p.memoryOf(role)],
+                          Pages{call.p, call.operands, s.batch}.pageOf(begin), head, begin % call.p.pageTokens);
     if (call.p.segmented()) {
         const uint32_t segment = call.p.segments.of(begin);
         const vkattn_role own = roleOfSegment(role, segment);
@@ -55,11 +55,12 @@ inline TileRows tileRows(const StoredRows &rows, uint32_t count, bool reused, fl
 
 // Returns the keys or values [begin, end) of pages or segments for a tile. Those of absent pages, which no row sees, are
 // 0.
-inline TileRows tileOfPieces(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end, bool reused,
-                             float *copy) {
+inline TileRows tileOfPieces(const Call &call, vkattn_role role, const Sequence &s, uint32_t head, uint32_t begin, uint32_t end,
+                             bool reused, float *copy) {
     const Pieces pieces{call.p, call.operands, s.batch};
     const uint32_t dims = call.p.tensor(role).extent[3];
-    if (end <= pieces.endOfPiece(begin) && !pieces.isAbsent(begin)) return tileRows(rowsOf(call, role, s, head, begin), end - begin, reused, copy);
+    if (end <= pieces.endOfPiece(begin) && !pieces.isAbsent(begin))
+        return tileRows(rowsOf(call, role, s, head, begin), end - begin, reused, copy);
     const size_t stride = packedStride(dims);
     float *to = copy;
     for (uint32_t key = begin; key < end;) {

@@ -241,9 +241,9 @@ class LanePairs {
     HWY_INLINE LanePairs(const Problem &p, const PanelRows<vectors> &rows, size_t vector)
         : softcap_(p.softcap > 0), bias_(p.tensor(VKATTN_BIAS).present()), alibi_(p.has(VKATTN_ALIBI_SLOPES)),
           cap_(hn::Set(Floats(), p.softcap)), slope_(hn::Load(Floats(), rows.slope + vector * lanes)),
-          position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes),
-          end_(rows.end + vector * lanes), program_(p.program.program), scores_(p.program.scores()),
-          slopes_((p.program.hooks & VKATTN_HOOK_SCORE_SLOPE) != 0), pairs_(rows.pairs + vector * lanes) {}
+          position_(hn::Load(Ints(), rows.position + vector * lanes)), begin_(rows.begin + vector * lanes), end_(rows.end + vector * lanes),
+          program_(p.program.program), scores_(p.program.scores()), slopes_((p.program.hooks & VKATTN_HOOK_SCORE_SLOPE) != 0),
+          pairs_(rows.pairs + vector * lanes) {}
 
     // Returns scores after softcap from scale * dot(q_i, k_j).
     HWY_INLINE Vector capped(Vector s) const { return softcap_ ? hn::Mul(cap_, tanhOf(hn::Div(s, cap_))) : s; }
@@ -283,7 +283,6 @@ class LanePairs {
     }
 
   public:
-
     // Returns which rows see key j.
     HWY_INLINE LaneMask visible(uint32_t j, const float *lookedUp) const {
         const Ints i;

@@ -95,7 +95,8 @@ template <class Visit> void forEverySequence(const Problem &p, const Operands &o
             s.batch = b;
             s.queries = p.queryTokens;
             s.keys = p.pageIndices               ? Pages{p, operands, b}.keys()
-                     : p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens) : p.keyTokens;
+                     : p.has(VKATTN_KEY_LENGTHS) ? std::min(operands.word(VKATTN_KEY_LENGTHS, b), p.keyTokens)
+                                                 : p.keyTokens;
         }
         if (p.has(VKATTN_PREFIX_LENGTHS)) s.prefix = std::min(operands.word(VKATTN_PREFIX_LENGTHS, b), s.keys);
         const auto offset = [&](vkattn_role role) { return p.has(role) ? static_cast<int32_t>(operands.word(role, b)) : 0; };

@@ -312,8 +312,7 @@ template <size_t vectors> class TileAttention {
         lookUps_ = looksUp || hasPairLookUps(p_);
     }
     Pairs lookUp(uint32_t panel, uint32_t from, uint32_t to) {
-        return lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows,
-                           rulesLookedUp_);
+        return lookUpPairs(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to, part(at_.pairs), panelRows, rulesLookedUp_);
     }
 
     // Returns the first key from `from` on that the rules show to some row of the unit; `end` where none is.
@@ -630,8 +629,7 @@ template <size_t vectors> class TileAttention {
     const Unit &unit_;
     const ScratchLayout at_;
     float *scratch_;
-    const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops(),
-               weighs_ = p_.program.weighs();
+    const bool rules_ = p_.rules.showRuns(), plain_ = hasPlainScores(p_), drops_ = p_.drops(), weighs_ = p_.program.weighs();
     bool rulesLookedUp_ = rules_, lookUps_ = hasLookUps(p_);
     QuietKeys quiet_;
     PanelRows<vectors> rows_;

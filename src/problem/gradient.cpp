@@ -140,9 +140,11 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
     out = Gradient{};
     if (const auto r = makeProblem(g.forward, out.forward, why)) return r;
     if (out.forward.segmented()) return fail(why, invalid, "forward has k1; gradients take keys and values in one segment");
-    if (out.forward.unmaskedKeys) return fail(why, invalid, "forward has a mask or a bias of fewer keys than k; gradients take those of every key");
+    if (out.forward.unmaskedKeys)
+        return fail(why, invalid, "forward has a mask or a bias of fewer keys than k; gradients take those of every key");
     if (out.forward.goesOn())
-        return fail(why, invalid, "forward has priorOut; gradients take a forward pass over all of its keys, or out and lse of the whole without it");
+        return fail(why, invalid,
+                    "forward has priorOut; gradients take a forward pass over all of its keys, or out and lse of the whole without it");
     if (out.forward.paged())
         return fail(why, invalid, "forward has a page table; gradients take keys and values that lie one after the other");
     for (const vkattn_role role : {VKATTN_K, VKATTN_V})
@@ -155,9 +157,10 @@ vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradien
                     "the program %s of gradient.forward has vkattnRow, and a backward pass is that of a softmax; take a program without",
                     nameOf(*use.program));
     if (const ProgramUse &use = out.forward.program; use.scores() && !(use.hooks & VKATTN_HOOK_SCORE_SLOPE))
-        return fail(why, invalid,
-                    "the program %s of gradient.forward has vkattnScore without vkattnScoreSlope: add its derivative with respect to the score",
-                    nameOf(*use.program));
+        return fail(
+            why, invalid,
+            "the program %s of gradient.forward has vkattnScore without vkattnScoreSlope: add its derivative with respect to the score",
+            nameOf(*use.program));
     out.presentRoles = g.presentRoles;
     out.kernel = g.kernel;
     if (g.lossScale > 0) out.lossScale = g.lossScale;

@@ -46,7 +46,8 @@ struct OperandRule {
 };
 
 constexpr uint32_t floatTypes = 1u << VKATTN_F32 | 1u << VKATTN_F16 | 1u << VKATTN_BF16;
-constexpr uint32_t cacheTypes = floatTypes | 1u << VKATTN_FP8_E4M3 | 1u << VKATTN_FP8_E5M2 | 1u << VKATTN_Q8_0 | 1u << VKATTN_Q4_0 | 1u << VKATTN_INT8;
+constexpr uint32_t cacheTypes =
+    floatTypes | 1u << VKATTN_FP8_E4M3 | 1u << VKATTN_FP8_E5M2 | 1u << VKATTN_Q8_0 | 1u << VKATTN_Q4_0 | 1u << VKATTN_INT8;
 inline constexpr OperandRule operandTable[] = {
     {VKATTN_Q, "q", Span::rows, false, floatTypes, &vkattn_problem::q, true},
     {VKATTN_K, "k", Span::keys, false, cacheTypes, &vkattn_problem::k, true},
@@ -100,7 +101,8 @@ inline constexpr uint32_t arraysOfDistances = VKATTN_PRESENT(VKATTN_ALIBI_SLOPES
 
 // Tensors have the roles below tensorRoles, of which other operations have some, and those of segments and of what a
 // problem goes on from; small arrays have the roles from firstArray to the
-// workspace, and arrays of blocks, of programs, of offsets and of pages in CSR those from VKATTN_BLOCK_MASK on, of which presentRoles knows nothing.
+// workspace, and arrays of blocks, of programs, of offsets and of pages in CSR those from VKATTN_BLOCK_MASK on, of which presentRoles knows
+// nothing.
 constexpr uint32_t tensorRoles = 14, firstArray = 32, laterTensors = VKATTN_PRIOR_LSE - VKATTN_K_1 + 1;
 [[nodiscard]] constexpr bool isBlockArray(vkattn_role role) {
     return role >= VKATTN_BLOCK_MASK && role <= VKATTN_FULL_BLOCK_INDICES;
@@ -109,7 +111,8 @@ constexpr uint32_t tensorRoles = 14, firstArray = 32, laterTensors = VKATTN_PRIO
     return role >= VKATTN_PROGRAM_BUFFER_0 && role <= VKATTN_PROGRAM_BUFFER_3;
 }
 [[nodiscard]] constexpr bool isArray(vkattn_role role) {
-    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role) || isOffsetArray(role) || isPageArray(role);
+    return (role >= firstArray && role < VKATTN_WORKSPACE) || isBlockArray(role) || isProgramBuffer(role) || isOffsetArray(role) ||
+           isPageArray(role);
 }
 [[nodiscard]] constexpr bool isLaterTensor(vkattn_role role) {
     return role >= VKATTN_K_1 && role <= VKATTN_PRIOR_LSE;

@@ -125,7 +125,7 @@ vkattn_result hideUnmasked(const vkattn_problem &p, Problem &out, vkattn_diagnos
         if (const Tensor &t = out.tensor(role); t.present() && t.extent[3] > 1) masked = std::min(masked, t.extent[3]);
     if (masked == out.keyTokens) return VKATTN_OK;
     const auto present = [&](vkattn_role role) { return (p.presentRoles & VKATTN_PRESENT(role)) != 0; };
-    const char *const other = present(VKATTN_CU_SEQ_K)                ? "cu_seqlens"
+    const char *const other = present(VKATTN_CU_SEQ_K)              ? "cu_seqlens"
                               : out.paged()                         ? "pages"
                               : !absent(p.weights)                  ? "weights"
                               : !absent(p.scores)                   ? "scores"
@@ -136,7 +136,8 @@ vkattn_result hideUnmasked(const vkattn_problem &p, Problem &out, vkattn_diagnos
                               : present(VKATTN_GLOBAL_TOKENS)       ? "global tokens"
                                                                     : nullptr;
     if (other)
-        return fail(why, invalid, "mask or bias has %u keys, fewer than the %u of k, beside %s, which have all of them; give a mask of every key", masked,
+        return fail(why, invalid,
+                    "mask or bias has %u keys, fewer than the %u of k, beside %s, which have all of them; give a mask of every key", masked,
                     out.keyTokens, other);
     out.unmaskedKeys = out.keyTokens - masked;
     out.keyTokens = masked;
@@ -153,11 +154,13 @@ vkattn_result alignUnmasked(Problem &out, vkattn_diagnostic *why) {
     if (hidden == 0 || out.topLeft || out.hasOffsets() || !byPosition) return VKATTN_OK;
     if (out.has(VKATTN_KEY_LENGTHS))
         return fail(why, invalid,
-                    "mask or bias has %u keys of %u, and key lengths say where queries stand; give queryOffset, VKATTN_ALIGN_TOP_LEFT, or a mask of every key",
+                    "mask or bias has %u keys of %u, and key lengths say where queries stand; give queryOffset, VKATTN_ALIGN_TOP_LEFT, or "
+                    "a mask of every key",
                     out.keyTokens, out.keyTokens + hidden);
     const int64_t shift = int64_t{out.keyTokens} + hidden - out.queryTokens;
     if (std::abs(shift) > maxOffset)
-        return fail(why, invalid, "%u queries and %u keys with a mask of fewer, expected at most %d of each", out.queryTokens, out.keyTokens + hidden, maxOffset);
+        return fail(why, invalid, "%u queries and %u keys with a mask of fewer, expected at most %d of each", out.queryTokens,
+                    out.keyTokens + hidden, maxOffset);
     out.queryOffset = {VKATTN_OFFSET_NUMBER, static_cast<int32_t>(shift)};
     return VKATTN_OK;
 }
@@ -236,7 +239,8 @@ vkattn_result checkSumless(const Problem &p, vkattn_diagnostic *why) {
     if (!p.program.sumless()) return VKATTN_OK;
     for (const vkattn_role role : {VKATTN_LSE, VKATTN_WEIGHTS, VKATTN_SINKS})
         if (p.uses(role))
-            return fail(why, invalid, "%s is given beside the program %s, whose vkattnRow makes weights that have no sum; leave one of the two out",
+            return fail(why, invalid,
+                        "%s is given beside the program %s, whose vkattnRow makes weights that have no sum; leave one of the two out",
                         roleName(role), nameOf(*p.program.program));
     return VKATTN_OK;
 }

@@ -1,9 +1,9 @@
 // The validated, canonical form of vkattn_problem. Planner, shaders and CPU work from this form.
 #pragma once
 
-#include "problem/operand_table.hpp"
 #include "problem/keys/pages.hpp"
 #include "problem/keys/segments.hpp"
+#include "problem/operand_table.hpp"
 #include "problem/program.hpp"
 #include "problem/rules.hpp"
 #include "problem/tensor.hpp"
@@ -27,7 +27,7 @@ struct Problem {
     int32_t left = openWindow, right = openWindow;
     Rules rules;
     ProgramUse program;
-    bool topLeft = false;                     // counts where there are no offsets
+    bool topLeft = false; // counts where there are no offsets
     vkattn_offset queryOffset{}, keyOffset{};
     // K and V are pools of pages, [pages, kvHeads, pageTokens, dim]; 0: batch entries lie one after the other.
     uint32_t pageTokens = 0, tablePages = 0;
@@ -49,7 +49,7 @@ struct Problem {
     uint32_t flags = 0;        // vkattn_flag_bits as the caller gave them
     uint32_t presentRoles = 0; // VKATTN_PRESENT(role) of the arrays
     vkattn_kernel kernel = VKATTN_KERNEL_AUTO;
-    uint32_t slices = 1;         // at least 1
+    uint32_t slices = 1;                        // at least 1
     Tensor tensors[tensorRoles + laterTensors]; // by placeOfTensor
 
     [[nodiscard]] constexpr const Tensor &tensor(vkattn_role role) const { return tensors[placeOfTensor(role)]; }
@@ -62,7 +62,9 @@ struct Problem {
         if (isOffsetArray(role)) return (role == VKATTN_QUERY_OFFSETS ? queryOffset : keyOffset).kind == VKATTN_OFFSET_ARRAY;
         return isBlockArray(role) ? rules.hasBlockArray(role) : (presentRoles & VKATTN_PRESENT(role)) != 0;
     }
-    [[nodiscard]] constexpr bool hasOffsets() const { return queryOffset.kind != VKATTN_OFFSET_NONE || keyOffset.kind != VKATTN_OFFSET_NONE; }
+    [[nodiscard]] constexpr bool hasOffsets() const {
+        return queryOffset.kind != VKATTN_OFFSET_NONE || keyOffset.kind != VKATTN_OFFSET_NONE;
+    }
     // Returns whether only the device, or the CPU when it computes, knows where queries stand.
     [[nodiscard]] constexpr bool hasUnknownOffsets() const { return has(VKATTN_QUERY_OFFSETS) || has(VKATTN_KEY_OFFSETS); }
     [[nodiscard]] constexpr bool ragged() const { return has(VKATTN_CU_SEQ_Q); }

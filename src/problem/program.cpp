@@ -17,14 +17,15 @@ vkattn_result makeProgramUse(const vkattn_problem &description, ProgramUse &out,
         return VKATTN_OK;
     }
     if (program->structSize != sizeof *program)
-        return fail(why, invalid, "program: structSize is %u, expected sizeof(vkattn_program) = %zu: the program was made by another version",
+        return fail(why, invalid,
+                    "program: structSize is %u, expected sizeof(vkattn_program) = %zu: the program was made by another version",
                     program->structSize, sizeof *program);
     const char *const name = nameOf(*program);
     constexpr uint32_t alone = VKATTN_HOOK_SCORE | VKATTN_HOOK_VISIBLE | VKATTN_HOOK_PROBABILITY | VKATTN_HOOK_ROW;
     constexpr uint32_t known = alone | VKATTN_HOOK_SCORE_SLOPE;
     if (program->hooks & ~known || !(program->hooks & alone))
-        return fail(why, invalid, "the program %s has the hooks 0x%x, expected vkattn_hook_bits with SCORE, VISIBLE, PROBABILITY or ROW", name,
-                    program->hooks);
+        return fail(why, invalid, "the program %s has the hooks 0x%x, expected vkattn_hook_bits with SCORE, VISIBLE, PROBABILITY or ROW",
+                    name, program->hooks);
     if (program->hooks & VKATTN_HOOK_SCORE_SLOPE && !(program->hooks & VKATTN_HOOK_SCORE))
         return fail(why, invalid, "the program %s has vkattnScoreSlope without vkattnScore, whose derivative it is", name);
     if (program->hash == 0 || (program->moduleCount && !program->modules))

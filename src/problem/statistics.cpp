@@ -104,16 +104,18 @@ vkattn_result makeStatistics(const vkattn_attention_statistics *description, Sta
     vkattn_problem attentionRoom;
     const vkattn_problem &attention = completed(*s.attention, attentionRoom);
     if (!absent(attention.priorOut) || !absent(attention.priorLse))
-        return fail(why, invalid, "attention has priorOut or priorLse; statistics are of weights whose sum is 1 over the keys that there are");
+        return fail(why, invalid,
+                    "attention has priorOut or priorLse; statistics are of weights whose sum is 1 over the keys that there are");
     const vkattn_problem scores = scoresOnly(attention);
     out = Statistics{};
     if (const auto r = makeProblem(&scores, out.attention, why)) return r;
-    if (out.attention.unmaskedKeys) return fail(why, invalid, "attention has a mask or a bias of fewer keys than k; statistics take those of every key");
+    if (out.attention.unmaskedKeys)
+        return fail(why, invalid, "attention has a mask or a bias of fewer keys than k; statistics take those of every key");
     if (out.attention.segmented()) return fail(why, invalid, "attention has k1; statistics take keys in one segment");
-    if (out.attention.paged())
-        return fail(why, invalid, "attention has a page table; statistics take keys that lie one after the other");
+    if (out.attention.paged()) return fail(why, invalid, "attention has a page table; statistics take keys that lie one after the other");
     if (const Tensor &k = out.attention.tensor(VKATTN_K); isSmallType(k.dtype))
-        return fail(why, invalid, "k of attention is %s; statistics take keys of VKATTN_F32, VKATTN_F16 or VKATTN_BF16", nameOfSmallType(k.dtype));
+        return fail(why, invalid, "k of attention is %s; statistics take keys of VKATTN_F32, VKATTN_F16 or VKATTN_BF16",
+                    nameOfSmallType(k.dtype));
     if (const ProgramUse &use = out.attention.program; use.sumless())
         return fail(why, invalid,
                     "the program %s of statistics.attention has vkattnRow, and statistics are of weights that are shares of a sum; take a "

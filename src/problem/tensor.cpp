@@ -26,7 +26,8 @@ vkattn_result checkBlocks(const Tensor &t, const char *name, vkattn_diagnostic *
     for (int d = 0; d < 3; ++d)
         if (t.stride[d] % block)
             return fail(why, invalid,
-                        "%s has a stride of %lld elements in dimension %d, expected a multiple of %lld, where rows of its type may begin; pad the rows",
+                        "%s has a stride of %lld elements in dimension %d, expected a multiple of %lld, where rows of its type may begin; "
+                        "pad the rows",
                         name, static_cast<long long>(t.stride[d]), d, static_cast<long long>(block));
     return VKATTN_OK;
 }

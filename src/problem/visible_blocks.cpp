@@ -12,10 +12,8 @@ namespace {
 // What is given for each batch entry, or for each head; NULL: nothing is, as far as anyone but the program
 // knows.
 const char *ofEachEntry(const Problem &p) {
-    for (const vkattn_role role :
-         {VKATTN_CU_SEQ_Q, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, VKATTN_QUERY_OFFSETS, VKATTN_KEY_OFFSETS, VKATTN_PAGE_TABLE, VKATTN_PAGE_INDPTR,
-          VKATTN_GLOBAL_TOKENS,
-          VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K})
+    for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_KEY_LENGTHS, VKATTN_PREFIX_LENGTHS, VKATTN_QUERY_OFFSETS, VKATTN_KEY_OFFSETS,
+                                   VKATTN_PAGE_TABLE, VKATTN_PAGE_INDPTR, VKATTN_GLOBAL_TOKENS, VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K})
         if (p.has(role)) return roleName(role);
     for (const vkattn_role role : {VKATTN_BIAS, VKATTN_MASK, VKATTN_BIT_MASK})
         if (p.tensor(role).extent[0] > 1) return roleName(role);
@@ -31,8 +29,8 @@ const char *ofEachHead(const Problem &p) {
 // One batch entry or head stands for all.
 vkattn_result share(const char *what, const char *name, uint32_t blocks, uint32_t all, const char *each, vkattn_diagnostic *why) {
     if (blocks == all || !each) return VKATTN_OK;
-    return fail(why, invalid, "blocks.%s is %u, and %s may differ between the %u %s of the attention; set blocks.%s to %u", name, blocks, each,
-                all, what, name, all);
+    return fail(why, invalid, "blocks.%s is %u, and %s may differ between the %u %s of the attention; set blocks.%s to %u", name, blocks,
+                each, all, what, name, all);
 }
 
 vkattn_result takeLists(const vkattn_blocks &given, VisibleBlocks &out, vkattn_diagnostic *why) {
@@ -41,10 +39,11 @@ vkattn_result takeLists(const vkattn_blocks &given, VisibleBlocks &out, vkattn_d
         return fail(why, invalid, "blocks.kind is %d, expected VKATTN_BLOCKS_INDICES (%d): it is lists of indices that are written",
                     static_cast<int>(given.kind), static_cast<int>(VKATTN_BLOCKS_INDICES));
     if (p.rules.blocks.kind != VKATTN_BLOCKS_NONE)
-        return fail(why, invalid,
-                    "attention.blocks.kind is %d, expected VKATTN_BLOCKS_NONE: the lists take the place of these blocks, and would show what "
-                    "they hide inside a block",
-                    static_cast<int>(p.rules.blocks.kind));
+        return fail(
+            why, invalid,
+            "attention.blocks.kind is %d, expected VKATTN_BLOCKS_NONE: the lists take the place of these blocks, and would show what "
+            "they hide inside a block",
+            static_cast<int>(p.rules.blocks.kind));
     const Rules own = p.rules;
     if (const auto r = makeBlocks(given, p, why)) return r;
     out.lists = p.rules;
@@ -81,7 +80,8 @@ vkattn_result makeVisibleBlocks(const vkattn_visible_blocks *description, Visibl
     const vkattn_visible_blocks &given = completed(*description, room);
     if (given.flags) return fail(why, invalid, "visibleBlocks.flags is 0x%x, expected 0", given.flags);
     if (!given.attention) return fail(why, invalid, "visibleBlocks.attention is NULL");
-    if (const auto r = checkStructSize(given.attention->structSize, sizeof *given.attention, "visibleBlocks.attention", "vkattn_problem", why))
+    if (const auto r =
+            checkStructSize(given.attention->structSize, sizeof *given.attention, "visibleBlocks.attention", "vkattn_problem", why))
         return r;
     vkattn_problem attentionRoom;
     const vkattn_problem scores = scoresOnly(completed(*given.attention, attentionRoom));

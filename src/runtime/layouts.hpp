@@ -35,7 +35,8 @@ namespace vkattn {
 // Returns a tensor of a small type as its bytes, row by row, and any other one as it is.
 [[nodiscard]] constexpr vkattn_layout asStored(vkattn_layout layout) {
     if (!isSmallType(layout.dtype)) return layout;
-    const int64_t block = layout.dtype == VKATTN_Q8_0 || layout.dtype == VKATTN_Q4_0 ? 32 : 1, bytes = block == 1 ? 1 : rowBytes(layout.dtype, 32);
+    const int64_t block = layout.dtype == VKATTN_Q8_0 || layout.dtype == VKATTN_Q4_0 ? 32 : 1,
+                  bytes = block == 1 ? 1 : rowBytes(layout.dtype, 32);
     if (layout.dtype >= VKATTN_Q8_0) {
         layout.strideElems[3] = 1;
         layout.extent[3] = static_cast<uint32_t>(rowBytes(layout.dtype, layout.extent[3]));

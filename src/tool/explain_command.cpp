@@ -34,14 +34,14 @@ struct Explained {
     const ExplainArguments &arguments;
     const Job &job;
     std::string device, driver, kernel, why;
-    std::string tuning;                     // "built-in", or the file's path
-    std::string fallbackReason;             // why the CPU, where it was not asked for
-    std::optional<vkattn_explanation> plan; // empty: the CPU
-    std::vector<Rejection> rejections;      // of the plan: the kernels that it does not take
-    vkattn_cpu_plan cpuPlan{};              // of the CPU
+    std::string tuning;                            // "built-in", or the file's path
+    std::string fallbackReason;                    // why the CPU, where it was not asked for
+    std::optional<vkattn_explanation> plan;        // empty: the CPU
+    std::vector<Rejection> rejections;             // of the plan: the kernels that it does not take
+    vkattn_cpu_plan cpuPlan{};                     // of the CPU
     std::vector<vkattn_explanation> projections{}; // on a device: of each of the job's
-    std::optional<Fit> batch, tokens;       // with --memory
-    std::optional<MaskFacts> mask;          // with --draw-mask
+    std::optional<Fit> batch, tokens;              // with --memory
+    std::optional<MaskFacts> mask;                 // with --draw-mask
 };
 
 // The workspace on the CPU.

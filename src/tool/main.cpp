@@ -40,7 +40,7 @@ ExitStatus execute(int argc, const char *const *argv) {
                                   : line.append       ? appendCommand(*line.append)
                                   : line.layer        ? layerCommand(*line.layer)
                                   : line.inspect      ? inspectCommand(*line.inspect)
-                              : line.explainLayer ? explainLayerCommand(*line.explainLayer)
+                                  : line.explainLayer ? explainLayerCommand(*line.explainLayer)
                                   : line.explain      ? explainCommand(*line.explain)
                                   : line.info         ? infoCommand(*line.info)
                                   : line.tune         ? tuneCommand(*line.tune)

@@ -111,7 +111,9 @@ inline void storeQ4Block(const float *from, uint32_t count, unsigned char *block
     const float scale = scaleOf(from, count, -8, true);
     storeBlockScale(scale, block);
     for (uint32_t n = 0; n < blockElements / 2; ++n) {
-        const auto code = [&](uint32_t element) { return static_cast<uint32_t>((element < count ? blockCode(from[element], scale, -8, 7) : 0) + 8); };
+        const auto code = [&](uint32_t element) {
+            return static_cast<uint32_t>((element < count ? blockCode(from[element], scale, -8, 7) : 0) + 8);
+        };
         block[2 + n] = static_cast<unsigned char>(code(n) | code(n + 16) << 4);
     }
 }

@@ -156,7 +156,8 @@ ReadArray readNpy(const std::filesystem::path &path) {
         int32_t whole = 0;
         void *const number = itemBytes == 2 ? static_cast<void *>(&half) : array.descr == "<i4" ? static_cast<void *>(&whole) : &single;
         std::memcpy(number, bytes.data() + at, itemBytes);
-        array.values.push_back(number == &half ? halfValue(half) : static_cast<double>(number == &whole ? static_cast<double>(whole) : single));
+        array.values.push_back(number == &half ? halfValue(half)
+                                               : static_cast<double>(number == &whole ? static_cast<double>(whole) : single));
     }
     return array;
 }

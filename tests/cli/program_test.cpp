@@ -11,9 +11,7 @@ const std::string score = "float vkattnScore(float score, uint batch, uint head,
 class ProgramRun : public RunTest {
   protected:
     void writeText(const std::string &name, const std::string &text) const { std::ofstream(file(name)) << text; }
-    void writeWords(const std::string &name, Array array, const std::string &descr) const {
-        writeNpy(file(name), array, {.descr = descr});
-    }
+    void writeWords(const std::string &name, Array array, const std::string &descr) const { writeNpy(file(name), array, {.descr = descr}); }
     // The processor verifies no GLSL.
     [[nodiscard]] Arguments plain() const {
         Arguments all = command({});
@@ -48,7 +46,8 @@ TEST_F(ProgramRun, isRefusedWithTheReason) {
     refused({"--program", "good.glsl", "--program-buffer", "0=none.npy"}, {"none.npy"});
     for (const std::string descr : {"<f8", "<f2", "|b1", "|u1"}) {
         writeWords("b.npy", Array{{3}, {1, 2, 3}}, descr);
-        refused({"--program", "good.glsl", "--program-buffer", "0=b.npy"}, {"b.npy: it holds ", "--program-buffer takes numbers of 32 bits"});
+        refused({"--program", "good.glsl", "--program-buffer", "0=b.npy"},
+                {"b.npy: it holds ", "--program-buffer takes numbers of 32 bits"});
     }
     writeWords("b.npy", Array{{0}, {}}, "<f4");
     refused({"--program", "good.glsl", "--program-buffer", "0=b.npy"}, {"b.npy (0,) float32: 0 elements"});
@@ -71,9 +70,11 @@ TEST_F(ProgramOnDriver, isTheOptionThatSaysTheSame) {
                                         "flash maxDim=512 rowLanes=8 rowsPerLane=1 keysPerLane=1\n";
     where = {"--device", "0", "--no-fallback", "--tuning", file("small.txt").string()};
     wantsWeights = false;
-    writeText("alibi.glsl", score + " {\n    return score - vkattnBufferNumber(2u, head) * abs(float(int(key) - vkattnPosition(query)));\n}\n"
-                                    "bool vkattnVisible(uint batch, uint head, uint query, uint key) {\n"
-                                    "    return int(key) <= vkattnPosition(query) && float(key % 5u) != vkattnNumber(1u) && key % 7u != vkattnWord(0u);\n}\n");
+    writeText(
+        "alibi.glsl",
+        score + " {\n    return score - vkattnBufferNumber(2u, head) * abs(float(int(key) - vkattnPosition(query)));\n}\n"
+                "bool vkattnVisible(uint batch, uint head, uint query, uint key) {\n"
+                "    return int(key) <= vkattnPosition(query) && float(key % 5u) != vkattnNumber(1u) && key % 7u != vkattnWord(0u);\n}\n");
     given({2, 4, 9, 8}, {2, 2, 21, 8}, {2, 2, 21, 12});
     reference.causal = true;
     reference.alibi = {0.5, 0.25, 0.125, 0.0625};

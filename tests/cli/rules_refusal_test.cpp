@@ -35,7 +35,8 @@ TEST_F(RulesRefusal, optionsThatNeedOthers) {
 TEST_F(RulesRefusal, secondProjections) {
     write("g.npy", {2, 16}, "|b1");
     const auto with = [](Arguments more) {
-        Arguments all = {"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "q.npy", "--k-global", "k.npy", "--v-global", "v.npy"};
+        Arguments all = {"--window", "1,1",        "--global-tokens", "g.npy",      "--q-global",
+                         "q.npy",    "--k-global", "k.npy",           "--v-global", "v.npy"};
         all.insert(all.end(), more.begin(), more.end());
         return all;
     };
@@ -45,7 +46,8 @@ TEST_F(RulesRefusal, secondProjections) {
     refused(with({"--dropout", "0.5"}), {"--q-global and --dropout are both given"});
     refused({"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "k.npy", "--k-global", "k.npy", "--v-global", "v.npy"},
             {"shapes disagree: k.npy (2, 2, 16, 8)", "of --q-global"});
-    refused({"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "none.npy", "--k-global", "k.npy", "--v-global", "v.npy"}, {"none.npy"});
+    refused({"--window", "1,1", "--global-tokens", "g.npy", "--q-global", "none.npy", "--k-global", "k.npy", "--v-global", "v.npy"},
+            {"none.npy"});
 }
 
 TEST_F(RulesRefusal, optionsThatContradictEachOther) {

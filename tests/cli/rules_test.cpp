@@ -119,8 +119,10 @@ void RulesRun::addWindow(long left, long right, long dilation) {
 
 void RulesRun::addGlobalTokens(const std::vector<size_t> &shape, const NpyOptions &npy) {
     Array flags{shape, std::vector<double>(Array::count(shape))};
-    // The first token of every row is global, so that each row differs from one without. The last one is, as there is always a query at its position.
-    for (size_t n = 0; n < flags.values.size(); n++) flags.values[n] = n % keys == 0 || n % keys == keys - 1 || chance(12) ? (npy.descr == "|b1" ? 1 : 200) : 0;
+    // The first token of every row is global, so that each row differs from one without. The last one is, as there is always a query at its
+    // position.
+    for (size_t n = 0; n < flags.values.size(); n++)
+        flags.values[n] = n % keys == 0 || n % keys == keys - 1 || chance(12) ? (npy.descr == "|b1" ? 1 : 200) : 0;
     writeNpy(file("g.npy"), flags, npy);
     rules.global = {{batch, keys}, {}};
     for (size_t n = 0; n < batch * keys; n++) rules.global.values.push_back(flags.values[n % flags.values.size()]);
@@ -332,7 +334,8 @@ TEST_F(RulesRun, prefixesShowWhatCausalHides) {
 
 TEST_F(RulesRun, offsetsStandInPlaceOfAlignments) {
     using enum Offset;
-    for (const auto &[query, key] : std::vector<std::pair<Offset, Offset>>{{number, none}, {array, none}, {number, number}, {array, array}, {none, array}})
+    for (const auto &[query, key] :
+         std::vector<std::pair<Offset, Offset>>{{number, none}, {array, none}, {number, number}, {array, array}, {none, array}})
         for (const bool topLeft : {false, true}) {
             givenTokens(chance(2) ? 40 : 1, 50);
             addCausal(topLeft); // either word switches causal on, and no more
@@ -376,8 +379,9 @@ TEST_F(RulesRun, offsetsAreClamped) {
     writeNpy(file("qo.npy"), Array{{2}, {1e18, -1e18}}, {.descr = "<i8"});
     rules.shifts = {1 << 28, -(1 << 28)}; // all keys, and none
     checkRules();
-    EXPECT_NE(tool(onCpu(options)).err.find("note: qo.npy: 2 of 2 offsets lie outside [-268435456, 268435456] and were clamped, first "
-                                            "1000000000000000000 of batch entry 0 to 268435456"),
+    EXPECT_NE(tool(onCpu(options))
+                  .err.find("note: qo.npy: 2 of 2 offsets lie outside [-268435456, 268435456] and were clamped, first "
+                            "1000000000000000000 of batch entry 0 to 268435456"),
               std::string::npos);
 }
 
@@ -588,13 +592,14 @@ TEST_F(RulesOnDriver, everyRuleAndCombinations) {
     checkCombinations(vkattn::test::fullExtent() ? 40 : 4, 40);
 }
 
-// Second projections of global tokens: their rows are those of the reference with these arrays and without a window, all others those with the first ones.
+// Second projections of global tokens: their rows are those of the reference with these arrays and without a window, all others those with
+// the first ones.
 class GlobalProjections : public RulesRun {
   protected:
     // The rows of global tokens come from `global`, the others from `ordinary`.
     void compareRows(const ReferenceResult &ordinary, const ReferenceResult &global, const Arguments &more) {
-        Arguments all = {"run", "--q", "q.npy", "--k", "k.npy", "--v", "v.npy", "--out", "o.npy", "--lse", "lse.npy", "--verify", "all",
-                         "--q-global", "qg.npy", "--k-global", "kg.npy", "--v-global", "vg.npy"};
+        Arguments all = {"run",     "--q",      "q.npy", "--k",        "k.npy",  "--v",        "v.npy",  "--out",      "o.npy", "--lse",
+                         "lse.npy", "--verify", "all",   "--q-global", "qg.npy", "--k-global", "kg.npy", "--v-global", "vg.npy"};
         all.insert(all.end(), where.begin(), where.end());
         all.insert(all.end(), more.begin(), more.end());
         const Outcome outcome = tool(all);
@@ -646,10 +651,11 @@ TEST_F(GlobalProjections, serveTheRowsOfGlobalTokens) {
             for (size_t j = 0; j < keys; ++j) {
                 const long position = static_cast<long>(i) + static_cast<long>(keys) - static_cast<long>(queries);
                 const bool near = std::abs(static_cast<long>(j) - position) <= 2;
-                if (!near && !isGlobal(b, static_cast<long>(j)) && !isGlobal(b, position)) ordinary.mask->values[(b * queries + i) * keys + j] = 0;
+                if (!near && !isGlobal(b, static_cast<long>(j)) && !isGlobal(b, position))
+                    ordinary.mask->values[(b * queries + i) * keys + j] = 0;
             }
-    const Arguments more = {"--window", "2,2", "--global-tokens", "g.npy", "--mask", "mask.npy", "--bias", "bias.npy", "--alibi", "slopes.npy",
-                            "--softcap", "3"};
+    const Arguments more = {"--window", "2,2",      "--global-tokens", "g.npy",      "--mask",    "mask.npy",
+                            "--bias",   "bias.npy", "--alibi",         "slopes.npy", "--softcap", "3"};
     compareRows(referenceAttention(q, k, v, ordinary), referenceAttention(own[0], own[1], own[2], global), more);
     if (hasTestedDevice()) {
         where = {"--device", "0", "--no-fallback"};

@@ -48,10 +48,10 @@ TEST_F(VisibleBlocksRun, isRefusedWithTheReason) {
         EXPECT_NE(outcome.err.find(words), std::string::npos) << words << " in " << outcome.err;
         EXPECT_FALSE(std::filesystem::exists(file("o.npy")));
     };
-    for (const std::string size : {"4", "0,4", "4,0", "4,x", "-4,4", ""})
-        refused({"--visible-blocks=" + size}, "--visible-blocks");
+    for (const std::string size : {"4", "0,4", "4,0", "4,x", "-4,4", ""}) refused({"--visible-blocks=" + size}, "--visible-blocks");
     refused({"--visible-blocks", "2,2", "--bigbird", "2,1,0"}, "--visible-blocks and --bigbird are both given");
-    refused({"--visible-blocks", "2,2", "--block-mask", "m.npy", "--block-size", "2,2"}, "--visible-blocks and --block-mask are both given");
+    refused({"--visible-blocks", "2,2", "--block-mask", "m.npy", "--block-size", "2,2"},
+            "--visible-blocks and --block-mask are both given");
 }
 
 TEST_F(VisibleBlocksRun, isExplained) {

@@ -138,7 +138,8 @@ void Comparison::compareDispatch(const vkattn_dispatch &said, const FakeDispatch
         EXPECT_EQ(constants.pMapEntries[n].size, 4u);
     }
     EXPECT_EQ(0, std::memcmp(constants.pData, pipeline.constants.data(), constants.dataSize)) << name << ": constants of " << said.name;
-    EXPECT_TRUE(givenFunctionsOf(said.spirv, said.spirvBytes / 4, caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) == functionsOf(pipeline.spirv.data(), pipeline.spirv.size()))
+    EXPECT_TRUE(givenFunctionsOf(said.spirv, said.spirvBytes / 4, caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) ==
+                functionsOf(pipeline.spirv.data(), pipeline.spirv.size()))
         << name << ": functions of " << said.name; // of a million words
     EXPECT_LE(said.spirv[1], caps.subgroupShuffle ? 0x10300u : 0x10000u) << name << ": SPIR-V version";
     const VkPipelineShaderStageCreateFlags full = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
@@ -470,8 +471,8 @@ TEST(Describe, saysWhatIsRecordedOfLinearAttention) {
         comparison.compare(drawn.operation(), randomCaps(random), oneOf<uint64_t>(random, {0, 0, 1, 1024}), random, name);
         comparison.compare(drawn.operation(), strongCaps(), 0, random, name + "strong ");
     }
-    std::printf("%u scans of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n", comparison.recorded,
-                comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, comparison.refused);
+    std::printf("%u scans of %u dispatches are the same, %zu pipelines, %u in chunks; %u refused for the same reason\n",
+                comparison.recorded, comparison.dispatches, comparison.constantsOfKey.size(), comparison.chunked, comparison.refused);
     EXPECT_GT(comparison.recorded, 200u);
     EXPECT_GT(comparison.refused, 40u); // too few storage buffers
 }

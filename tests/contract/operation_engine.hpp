@@ -9,7 +9,8 @@
 
 namespace vkattn::test {
 
-inline const auto operandBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}), otherOperandBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
+inline const auto operandBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x1000}),
+                  otherOperandBuffer = reinterpret_cast<VkBuffer>(uintptr_t{0x2000});
 
 inline vkattn_caps minimumCapsOfOperations() {
     vkattn_caps caps{};

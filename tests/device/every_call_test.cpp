@@ -94,7 +94,8 @@ class OperationWork final : public Work {
     }
     // No two works of a list have the same name: it is a phase of theirs.
     [[nodiscard]] std::string name() const override {
-        return std::string(vkattnOperationName(case_.kind)) + (case_.lengths.empty() ? "" : " with lengths") + (case_.append.tablePages ? " to pages" : "");
+        return std::string(vkattnOperationName(case_.kind)) + (case_.lengths.empty() ? "" : " with lengths") +
+               (case_.append.tablePages ? " to pages" : "");
     }
     [[nodiscard]] vkattn_operation operation() const override { return case_.operation(); }
     [[nodiscard]] std::vector<vkattn_operand_memory> operands() override { return case_.operands(); }
@@ -143,7 +144,8 @@ WorkList otherOperations() {
     OperationCase projection = plainProjection(9, 8, 8), norm = plainNorm(VKATTN_LAYER_NORM, 9, 8),
                   rotary = plainRotary(VKATTN_PAIRS_HALF, 9, 8, 8, 5), append = plainAppend(9, 20, 8), advance = plainAdvance(9),
                   mean = plainMean(3, 9, 8), keep = plainKeep(3, 9, 40), normGradient = plainNormGradient(VKATTN_LAYER_NORM, 9, 8),
-                  drop = plainDrop(3, 9, 8), merge = plainMerge(3, 2, 9, 8), hadamard = plainHadamard(2, 9, 8), lengths = plainProjection(9, 8, 8);
+                  drop = plainDrop(3, 9, 8), merge = plainMerge(3, 2, 9, 8), hadamard = plainHadamard(2, 9, 8),
+                  lengths = plainProjection(9, 8, 8);
     projection.projection.bias = vector(VKATTN_F32, 8);
     projection.projection.residual = projection.projection.y;
     lengths.projection.bias = vector(VKATTN_F32, 8);
@@ -158,7 +160,8 @@ WorkList otherOperations() {
     pages.append.y = packed(VKATTN_F32, 7, 1, 4, 8);
     pages.append.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE), pages.append.tablePages = 3;
     WorkList list;
-    for (OperationCase *const each : {&projection, &norm, &rotary, &append, &pages, &merge, &hadamard, &advance, &mean, &keep, &normGradient, &drop, &lengths})
+    for (OperationCase *const each :
+         {&projection, &norm, &rotary, &append, &pages, &merge, &hadamard, &advance, &mean, &keep, &normGradient, &drop, &lengths})
         list.push_back(std::make_unique<OperationWork>(*each));
     return list;
 }

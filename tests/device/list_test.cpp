@@ -445,8 +445,8 @@ TEST(List, partsOfAttentionMergeIntoARunningResult) {
     Random random = randomFor("running result");
     constexpr uint32_t parts = 8, keysOfPart = 13, heads = 2, queries = 5, dims = 16;
     const DeviceTensor q = runtime->allocate(packed(VKATTN_F32, 1, heads, queries, dims)),
-                       keys = runtime->allocate(packed(VKATTN_F32, 1, heads, parts * keysOfPart, dims)), values = runtime->allocate(keys.layout()),
-                       outs = runtime->allocate(packed(VKATTN_F32, 2, heads, queries, dims)),
+                       keys = runtime->allocate(packed(VKATTN_F32, 1, heads, parts * keysOfPart, dims)),
+                       values = runtime->allocate(keys.layout()), outs = runtime->allocate(packed(VKATTN_F32, 2, heads, queries, dims)),
                        lses = runtime->allocate(packed(VKATTN_F32, 2, heads, queries, 1)), whole = runtime->allocate(q.layout()),
                        wholeLse = runtime->allocate(packed(VKATTN_F32, 1, heads, queries, 1));
     for (const DeviceTensor &each : {q, keys, values}) {
@@ -457,7 +457,8 @@ TEST(List, partsOfAttentionMergeIntoARunningResult) {
     std::string why;
     for (uint32_t t = 0; t < parts; ++t) {
         const uint32_t slot = t ? 1 : 0;
-        AttentionOf attention{q, keys.part(2, t * keysOfPart, keysOfPart), values.part(2, t * keysOfPart, keysOfPart), outs.part(0, slot, 1)};
+        AttentionOf attention{q, keys.part(2, t * keysOfPart, keysOfPart), values.part(2, t * keysOfPart, keysOfPart),
+                              outs.part(0, slot, 1)};
         attention.lse = lses.part(0, slot, 1);
         ASSERT_EQ(list.add(attention, &why), VKATTN_OK) << why;
         if (t == 0) continue;
@@ -479,8 +480,9 @@ TEST(List, partsOfAttentionMergeIntoARunningResult) {
 TEST(List, appendsFollowStartsAndTables) {
     Runtime *const runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 2, 1)), starts = runtime->allocate(words(1)), table = runtime->allocate(words(3)),
-                       ring = runtime->allocate(matrix(VKATTN_F32, 5, 1)), memory = runtime->allocate(matrix(VKATTN_F32, 2, 5));
+    const DeviceTensor x = runtime->allocate(matrix(VKATTN_F32, 2, 1)), starts = runtime->allocate(words(1)),
+                       table = runtime->allocate(words(3)), ring = runtime->allocate(matrix(VKATTN_F32, 5, 1)),
+                       memory = runtime->allocate(matrix(VKATTN_F32, 2, 5));
     // [token][page], with a page behind the pool's last one.
     const DeviceTensor pool = memory.view({VKATTN_F32, {4, 1, 2, 1}, {1, 10, 5, 1}, 0});
     fill(ring, std::vector<float>(5, -1)), fill(memory, std::vector<float>(10, -1));

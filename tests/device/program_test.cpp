@@ -81,13 +81,13 @@ TEST(ProgramTest, readsTheLastWordPastTheEndOfABuffer) {
     ASSERT_TRUE(runtime);
     // Each query sees the one key that the buffers say.
     std::string error;
-    const std::unique_ptr<Program> program = Program::make(
-        "bool vkattnVisible(uint batch, uint head, uint query, uint key) {\n"
-        "    const uint far[4] = uint[4](5u, 100000u, 0x7fffffffu, 0xffffffffu);\n"
-        "    const uint none = vkattnBuffer(3u, query) + vkattnBuffer(200u, key) + vkattnBufferLength(2u);\n"
-        "    return key == vkattnBuffer(query % 2u, far[query % 4u]) + none + vkattnWord(40u + query);\n"
-        "}\n",
-        "far.glsl", error);
+    const std::unique_ptr<Program> program =
+        Program::make("bool vkattnVisible(uint batch, uint head, uint query, uint key) {\n"
+                      "    const uint far[4] = uint[4](5u, 100000u, 0x7fffffffu, 0xffffffffu);\n"
+                      "    const uint none = vkattnBuffer(3u, query) + vkattnBuffer(200u, key) + vkattnBufferLength(2u);\n"
+                      "    return key == vkattnBuffer(query % 2u, far[query % 4u]) + none + vkattnWord(40u + query);\n"
+                      "}\n",
+                      "far.glsl", error);
     ASSERT_TRUE(program) << error;
     for (const vkattn_kernel kernel : {VKATTN_KERNEL_STAGED, VKATTN_KERNEL_FLASH}) {
         programs::Attention a(1, 1, 8, 4, VKATTN_F32);

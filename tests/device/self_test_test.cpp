@@ -41,7 +41,8 @@ struct Attempt {
         if (const auto r = context.create(host.host, &why)) return r;
         if (const auto r = context.selfTestQuery(kernel, needs, &why)) return r;
         if (needs.bufferBytes > bufferBytes) {
-            ADD_FAILURE() << "the self-test of " << vkattnKernelName(kernel) << " needs " << needs.bufferBytes << " bytes, over " << bufferBytes;
+            ADD_FAILURE() << "the self-test of " << vkattnKernelName(kernel) << " needs " << needs.bufferBytes << " bytes, over "
+                          << bufferBytes;
             return VKATTN_ERROR_OUT_OF_HOST_MEMORY;
         }
         EXPECT_EQ(needs.bufferBytes % 4, 0u);

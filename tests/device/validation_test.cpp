@@ -211,7 +211,8 @@ TEST(Validation, isSilentOnLinearAttentionAndItsGradients) {
             LinearGradientCase c = drawLinearGradient(random);
             LinearCase forward = c.forward;
             forward.linear.sliceCount = n % 2 ? 3 : 0;
-            for (const RunResult &result : {runtime->run(c.operation(), c.operands()), runtime->run(forward.operation(), forward.operands())})
+            for (const RunResult &result :
+                 {runtime->run(c.operation(), c.operands()), runtime->run(forward.operation(), forward.operands())})
                 EXPECT_TRUE(result.status == VKATTN_OK || result.status == VKATTN_ERROR_UNSUPPORTED) << result.message << c.text();
             for (const std::string &message : log.messages) ADD_FAILURE() << message << c.text();
             if (HasFailure()) return; // the first is enough

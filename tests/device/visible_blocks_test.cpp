@@ -77,7 +77,8 @@ TEST(VisibleBlocksOnDevice, goOnFromChunkToChunk) {
     v.blocks.blocks.queries = 150, v.blocks.blocks.keys = 128;
     const vkattn_operation o = v.operation();
     for (uint32_t n = 0; n < 4; ++n)
-        if (const uint64_t bytes = vkattnOperationBytes(&o, static_cast<vkattn_role>(VKATTN_BLOCK_COUNTS + n))) v.lists[n].assign(bytes / 4 + 16, 7);
+        if (const uint64_t bytes = vkattnOperationBytes(&o, static_cast<vkattn_role>(VKATTN_BLOCK_COUNTS + n)))
+            v.lists[n].assign(bytes / 4 + 16, 7);
     const VisibleBlocksCase before = v;
     const RunResult result = runtime->run(v.operation(), v.operands());
     ASSERT_EQ(result.status, VKATTN_OK) << result.message;

@@ -38,11 +38,11 @@ struct Genes {
     uint8_t room, kernel, shape; // which limits; which kernel; dims and types
     uint8_t batch, kvHeads, group, queries, keys;
     uint8_t flags, windowLeft, windowRight, scale, softcap;
-    uint8_t overlays;  // which of softcap, bias, slopes, masks and documents together
-    uint8_t tensors;   // bit 0 lse, 1 weights, 2 row statistics, 3 dropout, 4 weights after dropout, 5 scores, 6 and 7 their stage
-    uint8_t arrays;    // bit 0 key lengths, 1 cu_seqlens (ragged), 2 sinks, 3 pages, 4 those in CSR
-    uint8_t sequences; // ragged batches; of pages their tokens
-    uint8_t maxSeqQ, maxSeqK; // of pages the latter their number
+    uint8_t overlays;           // which of softcap, bias, slopes, masks and documents together
+    uint8_t tensors;            // bit 0 lse, 1 weights, 2 row statistics, 3 dropout, 4 weights after dropout, 5 scores, 6 and 7 their stage
+    uint8_t arrays;             // bit 0 key lengths, 1 cu_seqlens (ragged), 2 sinks, 3 pages, 4 those in CSR
+    uint8_t sequences;          // ragged batches; of pages their tokens
+    uint8_t maxSeqQ, maxSeqK;   // of pages the latter their number
     uint8_t biasOnes, maskOnes; // bit d: extent 1
     uint8_t types;              // of the weights and scores
     uint8_t slices;
@@ -50,7 +50,7 @@ struct Genes {
     uint8_t sharedValues;  // odd: k and v are views of one buffer
     LayoutGenes layout[9]; // by role; the scores lie as the weights
     RuleGenes rules;
-    uint8_t segments;   // two bits: further segments of K and V; bit 2 prior, 3 masks with fewer keys
+    uint8_t segments; // two bits: further segments of K and V; bit 2 prior, 3 masks with fewer keys
     uint8_t segmentKeys;
 };
 static_assert(alignof(Genes) == 1);

@@ -26,7 +26,8 @@ struct Description {
         if (features || head == 253) l.features = static_cast<vkattn_feature_map>(kinds / 8 % (head == 253 ? 8 : 4));
         l.form = static_cast<vkattn_linear_form>(bytes.below(head == 252 ? 4 : 3));
         l.headMapping = static_cast<vkattn_head_mapping>(options & 1 ? 1 : 0);
-        if (head == 251) l.headMapping = static_cast<vkattn_head_mapping>(bytes.raw<uint32_t>() & 0x7fffffffu), l.reserved = bytes.raw<uint32_t>();
+        if (head == 251)
+            l.headMapping = static_cast<vkattn_head_mapping>(bytes.raw<uint32_t>() & 0x7fffffffu), l.reserved = bytes.raw<uint32_t>();
         l.flags = head == 250 ? bytes.raw<uint32_t>() : bytes.raw<uint8_t>() & (VKATTN_CAUSAL | VKATTN_ALIGN_TOP_LEFT | VKATTN_SCALE);
         if (l.flags & VKATTN_SCALE || head == 249)
             l.scale = options & 2 ? bytes.raw<float>() : 0.125f * static_cast<float>(bytes.below(9)) - 0.5f;

@@ -27,7 +27,7 @@ struct Description {
         const uint32_t kind = bytes.raw<uint8_t>();
         // Ten bytes; those of the kinds that came later were taken from the ends of the ranges before them.
         constexpr vkattn_operation_kind later[] = {VKATTN_HADAMARD, VKATTN_MERGE, VKATTN_MEAN, VKATTN_DROP, VKATTN_NORM_GRADIENT,
-                                                   VKATTN_KEEP, VKATTN_MERGE, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
+                                                   VKATTN_KEEP,     VKATTN_MERGE, VKATTN_KEEP, VKATTN_DROP, VKATTN_NORM_GRADIENT};
         operation.kind =
             kind >= 240 && kind < 250 ? later[kind - 240] : static_cast<vkattn_operation_kind>(kind < 240 ? 1 + kind % 5 : kind);
         const uint32_t size = bytes.raw<uint8_t>() < 250 ? 0 : bytes.raw<uint32_t>(); // 0: that of the struct

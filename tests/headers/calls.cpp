@@ -87,8 +87,7 @@ int operationFailures(const vkattn::Context &context, VkCommandBuffer commands, 
                                     vkattn::operation(rotary),     vkattn::operation(append),     vkattn::operation(advance),
                                     vkattn::operation(mean),       vkattn::operation(keep),       vkattn::operation(gradient),
                                     vkattn::operation(drop),       vkattn::operation(statistics), vkattn::operation(linear),
-                                    vkattn::operation(ofLinear),
-                                    vkattn::operation(blocks)};
+                                    vkattn::operation(ofLinear),   vkattn::operation(blocks)};
     int failed = context.prewarm(all) < VKATTN_OK;
     for (const vkattn_operation &operation : all) {
         vkattn_requirements needs{};

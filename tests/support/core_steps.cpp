@@ -149,10 +149,9 @@ SmallOperations::SmallOperations() {
     linearGradient_.dQ = linearGradient_.dK = linearGradient_.dV = rows;
     linearGradient_.dDecay = linearGradient_.dWriteStrength = ofTokens;
     for (const vkattn_operation &other :
-         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_), operation(merge_),
-          operation(hadamard_),
-          operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_), operation(statistics_), operation(visibleBlocks_),
-          operation(linear_), operation(linearGradient_)})
+         {operation(projection_), operation(norm_), operation(rotary_), operation(append_), operation(advance_), operation(mean_),
+          operation(merge_), operation(hadamard_), operation(keep_), operation(gradient_), operation(normGradient_), operation(drop_),
+          operation(statistics_), operation(visibleBlocks_), operation(linear_), operation(linearGradient_)})
         all_.push_back(other);
 }
 

@@ -171,7 +171,8 @@ MaskedProblem::MaskedProblem(const conform::CaseData &data) : mask(maskOfRules(d
     const int64_t row = keys, head = row * queries, entry = head * heads;
     problem.mask = {VKATTN_BOOL8, {static_cast<uint32_t>(data.spans.size()), heads, queries, keys}, {entry, head, row, 1}, 0};
     for (const vkattn_operand_memory &each : data.operands) {
-        const bool ofRule = each.role == VKATTN_MASK || each.role == VKATTN_BIT_MASK || (each.role >= VKATTN_BLOCK_MASK && each.role <= VKATTN_PROGRAM_BUFFER_3) ||
+        const bool ofRule = each.role == VKATTN_MASK || each.role == VKATTN_BIT_MASK ||
+                            (each.role >= VKATTN_BLOCK_MASK && each.role <= VKATTN_PROGRAM_BUFFER_3) ||
                             std::find(std::begin(rules), std::end(rules), static_cast<uint32_t>(each.role)) != std::end(rules);
         if (!ofRule) operands.push_back(each);
     }
@@ -179,7 +180,8 @@ MaskedProblem::MaskedProblem(const conform::CaseData &data) : mask(maskOfRules(d
 }
 
 conform::Case drawRules(conform::Random &random, uint32_t number) {
-    constexpr const char *names[] = {"dilation", "globalTokens", "prefixes", "grid", "volume", "blocks", "causalOffset", "windowOffsets", "offsetArrays"};
+    constexpr const char *names[] = {"dilation", "globalTokens", "prefixes",      "grid",        "volume",
+                                     "blocks",   "causalOffset", "windowOffsets", "offsetArrays"};
     conform::Case c = conform::baseCase(random, "rules" + std::to_string(number));
     const auto draw = [&](std::string_view name) {
         for (const conform::Feature &feature : conform::features())

@@ -40,7 +40,8 @@ Case drawSmallCache(Random &random, uint32_t mostOptions) {
     c.k = types[between(random, 2, 6)];
     c.v = random() % 4 ? types[between(random, 2, 6)] : types[random() % 2];
     if (c.keysHoldValues) c.v = c.k;
-    if (c.headDim < 30 && random() % 2) c.headDim += between(random, 20, 70), c.valueDim = c.keysHoldValues ? c.valueDim : c.valueDim + between(random, 20, 70);
+    if (c.headDim < 30 && random() % 2)
+        c.headDim += between(random, 20, 70), c.valueDim = c.keysHoldValues ? c.valueDim : c.valueDim + between(random, 20, 70);
     return c;
 }
 

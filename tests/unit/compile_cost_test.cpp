@@ -111,7 +111,7 @@ TEST(CompileCost, cutsTilesOfSoftwareDevicesAlone) {
             Plan plan;
             const bool taken = makePlan(problemOf(VKATTN_KERNEL_FLASH, dim, dim), limits, plan, nullptr) == VKATTN_OK;
             const uint32_t lanes = limits.caps.subgroupSize;
-            if (cpu && lanes > 16) continue; // no such vectors
+            if (cpu && lanes > 16) continue;                          // no such vectors
             const bool quick = !cpu || limits.caps.subgroupClustered; // compilers that take every tile of the table
             const uint32_t largest = quick ? 576 : lanes == 0 ? 85 : lanes == 4 ? 336 : 576, whole = quick ? 576 : lanes == 0 ? 76 : 256;
             EXPECT_EQ(taken, dim <= largest) << dim << ", lanes " << lanes;

@@ -220,12 +220,14 @@ TEST(ConformReplay, everyMemberComesBack) {
     const std::string text =
         "7:matrix,tiles=flashDirect,room=tight,name=all,kernel=flash,batch=3,heads=4,queryTokens=5,keyTokens=6,headDim=7,"
         "valueDim=8,q=f16,k=bf16,v=f16,out=bf16,qStyle=padded,kStyle=reversed,vStyle=dimMajor,outStyle=tokenMajor,"
-        "sharedHeads,causal,prefixes,topLeft,offsets,offsetArrays,hostileOffsets,queryOffset=-5,keyOffset=6,window,left=3,right=4,dilation=2,headDilations,globalTokens,scale=-0.5,softcap=2,dropout=0.5,"
+        "sharedHeads,causal,prefixes,topLeft,offsets,offsetArrays,hostileOffsets,queryOffset=-5,keyOffset=6,window,left=3,right=4,dilation="
+        "2,headDilations,globalTokens,scale=-0.5,softcap=2,dropout=0.5,"
         "dropoutSeed=7,dropoutOffset=8,weightsDropped,"
         "mask=5,bias=2,biasType=f16,biasHidden=1,"
         "biasConstant=-1e+09,alibi,alibiSlope=0.25,sinks,sink=-inf,ragged,sequences=1x2:3x4,raggedGaps=0,raggedMax,"
         "hostileRagged,documents=runs,grid=windows,gridPlanes=2,gridRows=3,sizePlanes=4,sizeRows=5,sizeColumns=6,gridShift=1,"
-        "blocks=indices,blockQueries=2,blockKeys=3,randomBlocks=4,blockSeed=5,blocksOfHeads,blocksOfBatches,fullBlocks,hostileBlocks,hooks=both,lse,"
+        "blocks=indices,blockQueries=2,blockKeys=3,randomBlocks=4,blockSeed=5,blocksOfHeads,blocksOfBatches,fullBlocks,hostileBlocks,hooks="
+        "both,lse,"
         "rowStatistics,weights,weightsType=f16,weightsStyle=padded,scores=capped,scoresType=bf16,"
         "scoresStyle=padded,deterministic,slices=9,data=equal,"
         "needle=2,poison=0";
@@ -235,9 +237,9 @@ TEST(ConformReplay, everyMemberComesBack) {
     std::set<std::string> named;
     for (const char *member : memberNames())
         if (text.find(std::string(",") + member) != std::string::npos) named.insert(member);
-    const std::set<std::string> others = {"kvHeads",    "bitMask",  "lengths",      "hostileLengths", "valuesInKeys", "keysHoldValues",
-                                          "pageTokens", "csrPages", "hostilePages", "segments",       "prior",        "priorType",
-                                          "shortMask"};
+    const std::set<std::string> others = {"kvHeads",        "bitMask",    "lengths",  "hostileLengths", "valuesInKeys",
+                                          "keysHoldValues", "pageTokens", "csrPages", "hostilePages",   "segments",
+                                          "prior",          "priorType",  "shortMask"};
     for (const char *member : memberNames()) EXPECT_TRUE(named.contains(member) != others.contains(member)) << member;
 }
 

@@ -13,8 +13,8 @@ using namespace vkattn;
 namespace {
 
 using Words = std::vector<uint32_t>;
-constexpr uint32_t opIAdd = 128, opPhi = 245, opLoopMerge = 246, opSelectionMerge = 247, opLabel = 248,
-                   opBranch = 249, opBranchConditional = 250, opReturn = 253;
+constexpr uint32_t opIAdd = 128, opPhi = 245, opLoopMerge = 246, opSelectionMerge = 247, opLabel = 248, opBranch = 249,
+                   opBranchConditional = 250, opReturn = 253;
 constexpr uint32_t before = 10, header = 11, body = 12, after = 13, inner = 14, number = 1, zero = 2, counter = 3, next = 4, condition = 5,
                    bound = 50;
 
@@ -104,7 +104,10 @@ TEST(Continues, loopsInLoops) {
     f.add(opLabel, {before}).add(opBranch, {header});
     f.add(opLabel, {header}).add(opPhi, {number, counter, zero, before, next, body}).add(opLoopMerge, {after, body, 1});
     f.add(opBranchConditional, {condition, inner, after});
-    f.add(opLabel, {inner}).add(opPhi, {number, 6, zero, header, 7, 21}).add(opLoopMerge, {body, 21, 1}).add(opBranchConditional, {condition, 21, body});
+    f.add(opLabel, {inner})
+        .add(opPhi, {number, 6, zero, header, 7, 21})
+        .add(opLoopMerge, {body, 21, 1})
+        .add(opBranchConditional, {condition, 21, body});
     f.add(opLabel, {21}).add(opIAdd, {number, 7, 6, 6}).add(opBranch, {inner});
     f.add(opLabel, {body}).add(opIAdd, {number, next, counter, counter}).add(opBranch, {header});
     f.add(opLabel, {after}).add(opReturn, {});

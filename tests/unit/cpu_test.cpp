@@ -44,7 +44,8 @@ class Visible {
         if (i >= s.queries || j >= s.keys || !in_.placeOf(s, j)) return false;
         if (mask_[((size_t{b} * in_.problem.q.extent[1] + h) * queries_ + i) * keys_ + j] == 0) return false;
         if (c.documents != Documents::none) {
-            const size_t row = size_t{s.batch} * in_.problem.q.extent[2], column = size_t{s.batch} * (c.ragged ? in_.problem.k.extent[2] : keys_);
+            const size_t row = size_t{s.batch} * in_.problem.q.extent[2],
+                         column = size_t{s.batch} * (c.ragged ? in_.problem.k.extent[2] : keys_);
             if (in_.docsQ[row + s.firstQuery + i] != in_.docsK[column + s.firstKey + j]) return false;
         }
         if (hidePairs(c.hooks) && j + 1 != std::min(s.keys, masked_)) { // hooks.glsl
@@ -108,7 +109,8 @@ double largestError(const test::CaseData &in) {
                     long double s = 0;
                     const CaseData::KeyPlace at = *in.placeOf(span, j);
                     for (uint32_t d = 0; d < c.headDim; ++d)
-                        s += static_cast<long double>(in.q.get(span.batch, h, row, d)) * static_cast<long double>(in.k.get(at.batch, kv, at.token, d));
+                        s += static_cast<long double>(in.q.get(span.batch, h, row, d)) *
+                             static_cast<long double>(in.k.get(at.batch, kv, at.token, d));
                     isStored(VKATTN_SCORES_RAW, s);
                     s *= scale;
                     isStored(VKATTN_SCORES_SCALED, s);
@@ -150,7 +152,8 @@ double largestError(const test::CaseData &in) {
                     const bool kept = vkattnDropoutKeeps(p.dropout, p.dropoutSeed, p.dropoutOffset, b * c.heads + h, i, j);
                     const long double threshold = std::nearbyint(static_cast<long double>(p.dropout) * 0x1p32L);
                     const long double factor = kept ? 0x1p32L / (0x1p32L - threshold) : 0;
-                    const long double weighing = weighProbabilities(c.hooks) ? 0.25L * ((j * 3 + i * 5 + h + b) % 7) - 0.375L : 1; // hooks.glsl
+                    const long double weighing =
+                        weighProbabilities(c.hooks) ? 0.25L * ((j * 3 + i * 5 + h + b) % 7) - 0.375L : 1; // hooks.glsl
                     if (c.weights)
                         compare(in.weights.get(b, h, i, j), seen ? e[j] / sum * (p.flags & VKATTN_WEIGHTS_DROPPED ? factor : 1) : 0);
                     if (!seen || !kept) continue;

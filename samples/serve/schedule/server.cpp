@@ -12,7 +12,8 @@ Server::Server(PagedModel &model, const Capacity &capacity, std::vector<Request>
       logits_(size_t{capacity.slots} * model.vocabulary()), tables_(size_t{capacity.slots} * capacity.slotPages) {}
 
 size_t Server::waiting() const {
-    return static_cast<size_t>(std::count_if(requests_.begin(), requests_.end(), [](const Request &r) { return r.state == State::waiting; }));
+    return static_cast<size_t>(
+        std::count_if(requests_.begin(), requests_.end(), [](const Request &r) { return r.state == State::waiting; }));
 }
 
 bool Server::step() {

@@ -54,7 +54,8 @@ Span CaseData::spanOf(uint32_t b) const {
             const uint32_t from = std::min(pageIndptr[b], count), to = std::min(pageIndptr[b + 1], count);
             const uint32_t held = to > from ? std::min(to - from, problem.tablePages) : 0;
             const auto last = static_cast<int32_t>(lastPageLengths[b]), most = static_cast<int32_t>(c.pageTokens);
-            return {b, 0, problem.q.extent[2], 0, held ? (held - 1) * c.pageTokens + static_cast<uint32_t>(std::max(1, std::min(last, most))) : 0};
+            return {b, 0, problem.q.extent[2], 0,
+                    held ? (held - 1) * c.pageTokens + static_cast<uint32_t>(std::max(1, std::min(last, most))) : 0};
         }
         return {b, 0, problem.q.extent[2], 0, c.lengths ? std::min(lengths[b], keys) : keys};
     }
@@ -273,7 +274,8 @@ void poison(CaseData &in) {
             for (uint32_t i = 0; i < s.queries; ++i) {
                 const std::vector<unsigned char> keys = in.visibleKeys(b, h, i);
                 for (uint32_t j = 0; j < s.keys; ++j)
-                    if (const auto at = keys[j] ? in.placeOf(s, j) : std::nullopt) seen[(size_t{at->batch} * k[1] + h / group) * k[2] + at->token] = true;
+                    if (const auto at = keys[j] ? in.placeOf(s, j) : std::nullopt)
+                        seen[(size_t{at->batch} * k[1] + h / group) * k[2] + at->token] = true;
             }
     }
     for (uint32_t b = 0; b < k[0]; ++b)
@@ -527,7 +529,8 @@ void drawRules(CaseData &in, Random &random) {
     std::shuffle(in.pages.begin(), in.pages.end(), random);
     for (uint32_t &page : in.pages) {
         if (random() % 8 == 0) page = in.pages[random() % in.pages.size()];
-        if (c.hostilePages && random() % 4 == 0) page = random() % 2 ? static_cast<uint32_t>(-1 - static_cast<int>(random() % 3)) : p.k.extent[0] + between(random, 0, 9);
+        if (c.hostilePages && random() % 4 == 0)
+            page = random() % 2 ? static_cast<uint32_t>(-1 - static_cast<int>(random() % 3)) : p.k.extent[0] + between(random, 0, 9);
     }
     if (p.pageIndices) {
         in.pageIndptr.push_back(0);
@@ -535,7 +538,8 @@ void drawRules(CaseData &in, Random &random) {
             const uint32_t end = in.pageIndptr.back() + between(random, 0, p.tablePages);
             in.pageIndptr.push_back(c.hostilePages ? end : std::min(end, p.pageIndices));
             in.lastPageLengths.push_back(between(random, 1, c.pageTokens));
-            if (c.hostilePages && random() % 3 == 0) in.lastPageLengths.back() = random() % 2 ? 0x80000000u : c.pageTokens + between(random, 1, 99);
+            if (c.hostilePages && random() % 3 == 0)
+                in.lastPageLengths.back() = random() % 2 ? 0x80000000u : c.pageTokens + between(random, 1, 99);
         }
         for (uint32_t &end : in.pageIndptr)
             if (c.hostilePages && random() % 4 == 0) end = random() % 2 ? 0xfffffff0u : between(random, 0, p.pageIndices);
@@ -587,7 +591,7 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
 
     const auto make = [&](HostTensor &t, const vkattn_layout &l, vkattn_role role) { t.make(l, vkattnOperandBytes(&p, role), 0xff); };
     make(in.q, p.q, VKATTN_Q); // gaps of inputs hold NaN
-    vkattn_problem whole = p; // k and v have all keys, whatever segments make of them
+    vkattn_problem whole = p;  // k and v have all keys, whatever segments make of them
     whole.k = in.kWhole, whole.v = in.vWhole, whole.k1 = whole.v1 = whole.k2 = whole.v2 = whole.k3 = whole.v3 = {};
     in.k.make(in.kWhole, vkattnOperandBytes(&whole, VKATTN_K), 0xff);
     in.v.make(in.vWhole, vkattnOperandBytes(&whole, VKATTN_V), 0xff);

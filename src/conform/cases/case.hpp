@@ -67,7 +67,7 @@ struct Case {
     void writeNoPairs() { weights = false, scores.reset(); }
     // Extents of mask and bias that are 1 (broadcast): bit d for dimension d.
     std::optional<uint32_t> maskBroadcast, biasBroadcast;
-    bool shortMask = false; // mask and bias end before the keys do; not beside what has every key
+    bool shortMask = false;                   // mask and bias end before the keys do; not beside what has every key
     std::optional<uint32_t> bitMaskBroadcast; // bits 0 to 2; rows of words do not broadcast
     float biasHidden = 0.2f;                  // share of -infinity
     // Every finite bias has this value in half of the rows.
@@ -170,7 +170,7 @@ struct CaseData {
     HostTensor segments[6];
     std::vector<uint32_t> lengths, cuQ, cuK, docsQ, docsK;
     std::vector<uint32_t> globals, prefixes, dilations, queryOffsets, keyOffsets;
-    std::vector<uint32_t> pages;                        // the table, or the indices of CSR
+    std::vector<uint32_t> pages;                       // the table, or the indices of CSR
     std::vector<uint32_t> pageIndptr, lastPageLengths; // CSR
     std::vector<unsigned char> blockMask;
     std::vector<uint32_t> hookNumbers, hookBits; // what the program reads

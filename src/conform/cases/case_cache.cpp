@@ -11,9 +11,8 @@ namespace {
 struct SegmentLayouts {
     vkattn_layout vkattn_problem::*k, vkattn_problem::*v;
 };
-constexpr SegmentLayouts further[] = {{&vkattn_problem::k1, &vkattn_problem::v1},
-                                      {&vkattn_problem::k2, &vkattn_problem::v2},
-                                      {&vkattn_problem::k3, &vkattn_problem::v3}};
+constexpr SegmentLayouts further[] = {
+    {&vkattn_problem::k1, &vkattn_problem::v1}, {&vkattn_problem::k2, &vkattn_problem::v2}, {&vkattn_problem::k3, &vkattn_problem::v3}};
 
 // `keys` keys of `whole` from key `first` on. Where dims are neighbours the segment lies in rows of its own; elsewhere
 // as the whole does.
@@ -97,7 +96,9 @@ void CaseData::drawPrior(Random &random) {
                                               : static_cast<float>(between(random, 0, 800)) / 100 - 3;
                 priorLse.set(b, h, t, 0, own);
                 for (uint32_t d = 0; d < extent[3]; ++d)
-                    priorOut.set(b, h, t, d, kind == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(between(random, 0, 4000)) / 1000 - 2);
+                    priorOut.set(b, h, t, d,
+                                 kind == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                           : static_cast<float>(between(random, 0, 4000)) / 1000 - 2);
             }
 }
 

@@ -102,9 +102,10 @@ std::string whyImpossible(const Case &c) {
           above("keyTokens", c.keyTokens, 1u << 20), above("headDim", c.headDim, 2048), above("valueDim", c.valueDim, 2048),
           above("slices", c.slices == UINT32_MAX ? 0 : c.slices, 1u << 20), above("mask", c.maskBroadcast.value_or(0), 15),
           above("bias", c.biasBroadcast.value_or(0), 15), above("bitMask", c.bitMaskBroadcast.value_or(0), 7),
-          above("dilation", c.dilation, 1u << 20), above("pageTokens", c.pageTokens, 1u << 16), above("segments", c.segments, 3), above("randomBlocks", c.randomBlocks, 64), above("sizePlanes", c.sizePlanes, 1u << 30),
-          above("sizeRows", c.sizeRows, 1u << 30), above("sizeColumns", c.sizeColumns, 1u << 30),
-          above("gridPlanes", c.gridPlanes, 1u << 20), above("gridRows", c.gridRows, 1u << 20)})
+          above("dilation", c.dilation, 1u << 20), above("pageTokens", c.pageTokens, 1u << 16), above("segments", c.segments, 3),
+          above("randomBlocks", c.randomBlocks, 64), above("sizePlanes", c.sizePlanes, 1u << 30), above("sizeRows", c.sizeRows, 1u << 30),
+          above("sizeColumns", c.sizeColumns, 1u << 30), above("gridPlanes", c.gridPlanes, 1u << 20),
+          above("gridRows", c.gridRows, 1u << 20)})
         if (!why.empty()) return why;
     if (c.batch == 0 || c.heads == 0 || c.kvHeads == 0 || c.headDim == 0 || c.valueDim == 0)
         return "batch, heads, kvHeads, headDim and valueDim are at least 1";
@@ -123,7 +124,8 @@ std::string whyImpossible(const Case &c) {
     if (c.pageTokens && c.scores) return "pageTokens and scores are both given, expected one of them";
     if (c.segments && (c.pageTokens || c.ragged || c.valuesInKeys || c.keysHoldValues || c.sharedHeads))
         return "segments are given beside pageTokens, ragged, valuesInKeys, keysHoldValues or sharedHeads, expected one of them";
-    if (c.prior && (c.dropout > 0 || (c.lse && c.rowStatistics))) return "prior is given beside dropout or rowStatistics, expected one of them";
+    if (c.prior && (c.dropout > 0 || (c.lse && c.rowStatistics)))
+        return "prior is given beside dropout or rowStatistics, expected one of them";
     if (c.priorType > VKATTN_BF16) return "priorType is f32, f16 or bf16";
     if (c.csrPages && c.lengths) return "csrPages and lengths are both given, expected one of them";
     if (c.ragged && c.lengths) return "ragged and lengths are both given, expected one of them";

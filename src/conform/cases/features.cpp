@@ -107,11 +107,12 @@ constexpr Variant lengths[] = {{"lengths", [](Case &c, Random &) { c.lengths = t
 constexpr Member lengthsMembers[] = {member<&Case::lengths>("lengths"), member<&Case::hostileLengths>("hostileLengths")};
 
 // Pages of few tokens, and of whole tiles of a kernel; tables with entries that are no pages.
-constexpr Variant pages[] = {{"pages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9); }},
-                             {"pagesOf16", [](Case &c, Random &r) { c.pageTokens = 16u << r() % 2; }},
-                             {"hostilePages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 12), c.hostilePages = true; }},
-                             {"csrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = true; }},
-                             {"hostileCsrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = c.hostilePages = true; }}};
+constexpr Variant pages[] = {
+    {"pages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9); }},
+    {"pagesOf16", [](Case &c, Random &r) { c.pageTokens = 16u << r() % 2; }},
+    {"hostilePages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 12), c.hostilePages = true; }},
+    {"csrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = true; }},
+    {"hostileCsrPages", [](Case &c, Random &r) { c.pageTokens = between(r, 1, 9), c.csrPages = c.hostilePages = true; }}};
 constexpr Member pagesMembers[] = {member<&Case::pageTokens>("pageTokens"), member<&Case::csrPages>("csrPages"),
                                    member<&Case::hostilePages>("hostilePages")};
 
@@ -232,8 +233,8 @@ constexpr Member blocksMembers[] = {member<&Case::blocks>("blocks"),
                                     member<&Case::hostileBlocks>("hostileBlocks")};
 
 constexpr Variant hooks[] = {{"hooks", [](Case &c, Random &r) {
-                                  constexpr Hooks kinds[] = {Hooks::score, Hooks::visible, Hooks::both, Hooks::probability, Hooks::all,
-                                                             Hooks::row, Hooks::sigmoid};
+                                  constexpr Hooks kinds[] = {Hooks::score, Hooks::visible, Hooks::both,   Hooks::probability,
+                                                             Hooks::all,   Hooks::row,     Hooks::sigmoid};
                                   c.hooks = kinds[r() % std::size(kinds)];
                               }}};
 constexpr Member hooksMembers[] = {member<&Case::hooks>("hooks")};
@@ -246,10 +247,7 @@ constexpr Member slicesMembers[] = {member<&Case::slices>("slices")};
 const Feature table[] = {
     {.name = "causal", .variants = causal, .isOn = [](const Case &c) { return c.causal; }, .members = causalMembers, .hides = true},
     {.name = "top-left", .isOn = [](const Case &c) { return c.topLeft; }, .members = topLeftMembers},
-    {.name = "offsets",
-     .isOn = [](const Case &c) { return c.offsets; },
-     .members = offsetMembers,
-     .pipelineTerm = anyOption},
+    {.name = "offsets", .isOn = [](const Case &c) { return c.offsets; }, .members = offsetMembers, .pipelineTerm = anyOption},
     {.name = "window", .variants = window, .isOn = [](const Case &c) { return c.window; }, .members = windowMembers, .hides = true},
     {.name = "scale", .variants = scale, .isOn = [](const Case &c) { return c.scale.has_value(); }, .members = scaleMembers},
     {.name = "softcap",
@@ -375,7 +373,8 @@ const Feature table[] = {
              return c.data == Data::equal || c.data == Data::extreme || c.data == Data::denormal || c.biasConstant.has_value();
          }},
     {.name = "needles", .isOn = [](const Case &c) { return c.data == Data::needle; }},
-    {.name = "hostile metadata", .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged || c.hostileBlocks || c.hostilePages; }},
+    {.name = "hostile metadata",
+     .isOn = [](const Case &c) { return c.hostileLengths || c.hostileRagged || c.hostileBlocks || c.hostilePages; }},
     {.name = "deterministic",
      .variants = deterministic,
      .isOn = [](const Case &c) { return c.deterministic; },

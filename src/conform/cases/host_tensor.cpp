@@ -58,7 +58,6 @@ uint16_t toBrain(float value) {
     return static_cast<uint16_t>(word >> 16);
 }
 
-
 // Of e exponent bits and m mantissa bits, from the definition.
 float fromFloat8(uint8_t code, int exponentBits) {
     const int mantissaBits = 7 - exponentBits, exponent = (code & 0x7f) >> mantissaBits, mantissa = code & ((1 << mantissaBits) - 1);
@@ -77,7 +76,8 @@ uint8_t toFloat8(float value, int exponentBits) {
     if (std::isinf(value)) return sign | (exponentBits == 4 ? 0x7f : 0x7c);
     const double magnitude = std::fabs(value);
     int below = 0, above = largest; // codes of positive numbers ascend
-    while (above - below > 1) (fromFloat8(static_cast<uint8_t>((below + above) / 2), exponentBits) <= magnitude ? below : above) = (below + above) / 2;
+    while (above - below > 1)
+        (fromFloat8(static_cast<uint8_t>((below + above) / 2), exponentBits) <= magnitude ? below : above) = (below + above) / 2;
     const double under = magnitude - fromFloat8(static_cast<uint8_t>(below), exponentBits),
                  over = fromFloat8(static_cast<uint8_t>(above), exponentBits) - magnitude;
     const bool up = over < under || (over == under && below % 2);
@@ -129,7 +129,10 @@ void toRow(const float *from, uint32_t dims, unsigned char *row) {
 vkattn_layout makeLayout(vkattn_dtype dtype, const uint32_t (&e)[4], Style style) {
     vkattn_layout l{dtype, {e[0], e[1], e[2], e[3]}, {}, 0};
     // Rows are padded to whole blocks, and to words with their scale.
-    const int64_t heads = e[1], tokens = e[2], grain = hasBlocks(dtype) ? ofBlock : dtype == VKATTN_INT8 ? 4 : 1,
+    const int64_t heads = e[1], tokens = e[2],
+                  grain = hasBlocks(dtype)       ? ofBlock
+                          : dtype == VKATTN_INT8 ? 4
+                                                 : 1,
                   dim = (e[3] + (dtype == VKATTN_INT8 ? 4 : 0) + grain - 1) / grain * grain;
     if (hasScales(dtype) && style == Style::dimMajor) style = Style::packed;
     switch (style) {
@@ -229,7 +232,8 @@ void HostTensor::set(uint32_t b, uint32_t h, uint32_t t, uint32_t d, float value
 
 void HostTensor::copyRow(const Row &row, const HostTensor &from, const Row &fromRow) {
     const auto copy = [&](uint32_t d, uint64_t before, uint64_t bytes) {
-        std::memcpy(memory_.data() + byteOf(row.b, row.h, row.t, d) - before, from.memory_.data() + from.byteOf(fromRow.b, fromRow.h, fromRow.t, d) - before, bytes);
+        std::memcpy(memory_.data() + byteOf(row.b, row.h, row.t, d) - before,
+                    from.memory_.data() + from.byteOf(fromRow.b, fromRow.h, fromRow.t, d) - before, bytes);
     };
     if (layout.dtype == VKATTN_INT8) copy(0, 4, 4); // the scale
     for (uint32_t d = 0; d < layout.extent[3]; d += hasBlocks(layout.dtype) ? ofBlock : 1)
@@ -258,7 +262,8 @@ std::string HostTensor::damage(const HostTensor &before, const Elements &written
             for (uint32_t t = 0; t < e[2]; ++t)
                 for (uint32_t d = 0; d < e[3]; ++d) {
                     if (written && !written(b, h, t, d)) continue;
-                    const uint64_t at = byteOf(b, h, t, d), bytes = hasBlocks(layout.dtype) ? blockBytes(layout.dtype) : sizeOf(layout.dtype);
+                    const uint64_t at = byteOf(b, h, t, d),
+                                   bytes = hasBlocks(layout.dtype) ? blockBytes(layout.dtype) : sizeOf(layout.dtype);
                     for (uint64_t n = 0; n < bytes; ++n) element[at + n] = true;
                     for (uint64_t n = 0; n < 4 && layout.dtype == VKATTN_INT8; ++n) element[at - d - 4 + n] = true; // the scale
                 }

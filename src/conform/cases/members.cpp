@@ -1,7 +1,7 @@
 #include "conform/cases/members.hpp"
 
-#include <cstdlib>
 #include <charconv>
+#include <cstdlib>
 #include <system_error>
 
 namespace vkattn::conform {

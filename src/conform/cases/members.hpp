@@ -10,13 +10,16 @@ namespace vkattn::conform {
 
 // The words of an enumeration, by value.
 template <class Enum> struct Words;
-template <> struct Words<vkattn_dtype> { static constexpr const char *list[] = {"f32",    "f16",    "bf16",   "bool8", "bits32",
-                                                                                                      "fp8e4m3", "fp8e5m2", "q8_0",   "q4_0",  "int8"}; };
+template <> struct Words<vkattn_dtype> {
+    static constexpr const char *list[] = {"f32", "f16", "bf16", "bool8", "bits32", "fp8e4m3", "fp8e5m2", "q8_0", "q4_0", "int8"};
+};
 template <> struct Words<vkattn_score_stage> { static constexpr const char *list[] = {"raw", "scaled", "capped", "final"}; };
 template <> struct Words<Style> { static constexpr const char *list[] = {"packed", "tokenMajor", "padded", "dimMajor", "reversed"}; };
 template <> struct Words<Data> { static constexpr const char *list[] = {"normal", "needle", "equal", "extreme", "denormal"}; };
 template <> struct Words<Grid> { static constexpr const char *list[] = {"none", "clamped", "cut", "windows"}; };
-template <> struct Words<Hooks> { static constexpr const char *list[] = {"none", "score", "visible", "both", "probability", "all", "row", "sigmoid"}; };
+template <> struct Words<Hooks> {
+    static constexpr const char *list[] = {"none", "score", "visible", "both", "probability", "all", "row", "sigmoid"};
+};
 template <> struct Words<Blocks> { static constexpr const char *list[] = {"none", "mask", "lists", "indices", "bigBird"}; };
 template <> struct Words<Documents> { static constexpr const char *list[] = {"none", "runs", "random"}; };
 

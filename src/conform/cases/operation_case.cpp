@@ -11,9 +11,9 @@
 namespace vkattn::conform {
 namespace {
 
-constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,   VKATTN_W,   VKATTN_BIAS, VKATTN_RESIDUAL, VKATTN_GAMMA, VKATTN_BETA,    VKATTN_SUM,
-                                         VKATTN_COS, VKATTN_SIN, VKATTN_Y,    VKATTN_D_Y,      VKATTN_D_X,   VKATTN_D_GAMMA, VKATTN_D_BETA,
-                                         VKATTN_X_LSE, VKATTN_LSE};
+constexpr vkattn_role tensorRolesOf[] = {VKATTN_X,       VKATTN_W,      VKATTN_BIAS,  VKATTN_RESIDUAL, VKATTN_GAMMA, VKATTN_BETA,
+                                         VKATTN_SUM,     VKATTN_COS,    VKATTN_SIN,   VKATTN_Y,        VKATTN_D_Y,   VKATTN_D_X,
+                                         VKATTN_D_GAMMA, VKATTN_D_BETA, VKATTN_X_LSE, VKATTN_LSE};
 constexpr vkattn_role outputRoles[] = {VKATTN_Y, VKATTN_SUM, VKATTN_D_X, VKATTN_D_GAMMA, VKATTN_D_BETA, VKATTN_LSE};
 
 bool isOutputRole(vkattn_role role) {
@@ -115,8 +115,8 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     static vkattn_layout none;
     none = {};
     const bool n = kind == VKATTN_NORM, p = kind == VKATTN_PROJECTION, r = kind == VKATTN_ROTARY, a = kind == VKATTN_APPEND,
-               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP, g = kind == VKATTN_MERGE,
-               h = kind == VKATTN_HADAMARD;
+               m = kind == VKATTN_MEAN, k = kind == VKATTN_KEEP, ng = kind == VKATTN_NORM_GRADIENT, d = kind == VKATTN_DROP,
+               g = kind == VKATTN_MERGE, h = kind == VKATTN_HADAMARD;
     switch (role) {
     case VKATTN_X:
         return p    ? projection.x
@@ -139,7 +139,17 @@ vkattn_layout &OperationCase::layout(vkattn_role role) {
     case VKATTN_D_BETA:
         return ng ? normGradient.dBeta : none;
     case VKATTN_Y:
-        return ng ? none : p ? projection.y : n ? norm.y : r ? rotary.y : a ? append.y : m ? mean.y : g ? merge.y : h ? hadamard.y : k ? keep.y : d ? drop.y : advance.y;
+        return ng  ? none
+               : p ? projection.y
+               : n ? norm.y
+               : r ? rotary.y
+               : a ? append.y
+               : m ? mean.y
+               : g ? merge.y
+               : h ? hadamard.y
+               : k ? keep.y
+               : d ? drop.y
+                   : advance.y;
     case VKATTN_X_LSE:
         return g ? merge.xLse : none;
     case VKATTN_LSE:
@@ -214,7 +224,11 @@ void OperationCase::drawLse(Random &random) {
             for (uint32_t r = 0; r < l.extent[2]; ++r) {
                 const float ordinary = 4 * lse.get(e, g, r, 0);
                 const uint32_t which = between(random, 0, 79);
-                lse.set(e, g, r, 0, which < 20 ? -infinity : which < 24 ? 1e4f * ordinary : which == 24 ? (random() & 1 ? nan : infinity) : ordinary);
+                lse.set(e, g, r, 0,
+                        which < 20    ? -infinity
+                        : which < 24  ? 1e4f * ordinary
+                        : which == 24 ? (random() & 1 ? nan : infinity)
+                                      : ordinary);
             }
     for (uint32_t e = 0; e < l.extent[0]; ++e)
         for (uint32_t g = 0; g < l.extent[1]; ++g)
@@ -315,7 +329,8 @@ std::string OperationCase::text() {
     }
     add("\nprojection kernel", projection.kernel), add("flags", projection.flags), add("norm", norm.kind),
         add("rotary flags", rotary.flags), add("pairs", rotary.pairs), add("by", advance.by), add("limit", advance.limit);
-    add("parts", merge.parts), add("block", hadamard.block), add("append flags", append.flags), add("start", append.start), add("table pages", append.tablePages);
+    add("parts", merge.parts), add("block", hadamard.block), add("append flags", append.flags), add("start", append.start),
+        add("table pages", append.tablePages);
     for (const uint32_t each : starts) add("starts", each);
     for (const uint32_t page : pageTable) add("page", page);
     for (const uint32_t length : lengths) add("length", length);
@@ -481,8 +496,9 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         c.mean.y = make({batch, 1, rows, dims}, true);
     } else if (kind == VKATTN_MERGE) {
         const uint32_t dims = drawExtent(random, 300), parts = yes() ? between(random, 1, 4) : drawExtent(random, 33);
-        c.merge = vkattn::merge(parts, make({parts * batch, groups, rows, dims}), drawLayout(random, VKATTN_F32, false, {parts * batch, groups, rows, 1}),
-                                make({batch, groups, rows, dims}, true));
+        c.merge =
+            vkattn::merge(parts, make({parts * batch, groups, rows, dims}),
+                          drawLayout(random, VKATTN_F32, false, {parts * batch, groups, rows, 1}), make({batch, groups, rows, dims}, true));
         if (yes()) c.merge.lse = drawLayout(random, VKATTN_F32, true, {batch, groups, rows, 1});
         // Onto the first part, of which the first batch entry is the first in memory.
         const auto inPlace = [&](vkattn_role output, vkattn_role input) {
@@ -497,7 +513,8 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         if (c.merge.lse.extent[0] && yes()) inPlace(VKATTN_LSE, VKATTN_X_LSE);
     } else if (kind == VKATTN_HADAMARD) {
         // Blocks of every size, some rows of several pieces.
-        const uint32_t block = 2u << between(random, 0, between(random, 0, 3) ? 6 : 9), blocks = between(random, 0, 9) ? between(random, 1, 9) : 40;
+        const uint32_t block = 2u << between(random, 0, between(random, 0, 3) ? 6 : 9),
+                       blocks = between(random, 0, 9) ? between(random, 1, 9) : 40;
         const uint32_t dims = block * std::min(blocks, 4096 / block);
         c.hadamard = vkattn::hadamard(make({batch, groups, rows, dims}), make({batch, groups, rows, dims}, true));
         if (yes()) c.hadamard.block = block;

@@ -14,9 +14,9 @@
 namespace vkattn::conform {
 
 // Every kind but attention, which has cases of its own.
-inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM, VKATTN_ROTARY,        VKATTN_APPEND, VKATTN_ADVANCE,
-                                                       VKATTN_MEAN,       VKATTN_KEEP, VKATTN_NORM_GRADIENT, VKATTN_DROP,
-                                                       VKATTN_MERGE,      VKATTN_HADAMARD};
+inline constexpr vkattn_operation_kind otherKinds[] = {VKATTN_PROJECTION, VKATTN_NORM,  VKATTN_ROTARY,  VKATTN_APPEND,
+                                                       VKATTN_ADVANCE,    VKATTN_MEAN,  VKATTN_KEEP,    VKATTN_NORM_GRADIENT,
+                                                       VKATTN_DROP,       VKATTN_MERGE, VKATTN_HADAMARD};
 // Goes through the kinds, again and again.
 [[nodiscard]] constexpr vkattn_operation_kind otherKind(int n) {
     return otherKinds[static_cast<size_t>(n) % std::size(otherKinds)];
@@ -37,7 +37,7 @@ struct OperationCase {
     vkattn_drop drop{};
     std::map<vkattn_role, HostTensor> tensors;
     std::vector<uint32_t> positions, starts, lengths, pageTable; // lengths: of a projection's inner dim
-    std::map<vkattn_role, vkattn_role> inPlace; // output -> the input whose memory the output has
+    std::map<vkattn_role, vkattn_role> inPlace;                  // output -> the input whose memory the output has
 
     [[nodiscard]] vkattn_operation operation() const;
     [[nodiscard]] vkattn_layout &layout(vkattn_role role);

@@ -239,7 +239,8 @@ class Planner {
         add("matrix", kernel, testLayout, Limits::full, halves);
         if (!onMatrixUnits(kernel)) { // rows of two blocks, which begin at any halfword
             Case small = named("smallTypes");
-            small.headDim = small.valueDim = 64, small.k = VKATTN_Q8_0, small.v = kernel == VKATTN_KERNEL_DECODE ? VKATTN_Q4_0 : VKATTN_INT8;
+            small.headDim = small.valueDim = 64, small.k = VKATTN_Q8_0,
+            small.v = kernel == VKATTN_KERNEL_DECODE ? VKATTN_Q4_0 : VKATTN_INT8;
             small.kStyle = small.vStyle = Style::tokenMajor;
             add("matrix", kernel, testLayout, Limits::full, small);
         }

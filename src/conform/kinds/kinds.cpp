@@ -36,7 +36,9 @@ std::span<const Kind> checkKinds() {
         {"visibleBlocks",
          "lists of the blocks of pairs that are visible, likewise, and every difference is wrong; attention that reads them",
          checkVisibleBlocks, Subject::operation},
-        {"linear", "linear attention by features and by recurrent rules, with its states, likewise; the same in slices, bit for bit; and gradients, twice",
+        {"linear",
+         "linear attention by features and by recurrent rules, with its states, likewise; the same in slices, bit for bit; and gradients, "
+         "twice",
          checkLinear, Subject::operation},
         {"layer",
          "multi-head attention from X to the output, drawn: each step against the oracle, the whole against its formulas, the same "

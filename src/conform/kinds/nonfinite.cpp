@@ -91,7 +91,7 @@ Finding checkNonFinite(DeviceUnderTest &device, const Check &check) {
         return find.finding;
     }
     Check own = check;
-    dropPages(own.c); // the first keys are spoilt as they lie in k
+    dropPages(own.c);    // the first keys are spoilt as they lie in k
     own.c.prior = false; // rows that see nothing else are looked for
     const auto in = caseDataOf(own);
     const Case &c = in->c;

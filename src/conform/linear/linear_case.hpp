@@ -15,9 +15,9 @@ namespace vkattn::conform {
 
 struct LinearOptions {
     std::optional<vkattn_linear_rule> rule{}; // otherwise drawn
-    uint32_t tokens = 0;                    // of keys; 0: drawn
-    bool drawLayouts = true;                // otherwise packed, f32
-    bool spoils = true;                     // something that is looked at may be not finite
+    uint32_t tokens = 0;                      // of keys; 0: drawn
+    bool drawLayouts = true;                  // otherwise packed, f32
+    bool spoils = true;                       // something that is looked at may be not finite
 };
 
 struct LinearCase {

@@ -172,9 +172,9 @@ LinearGradientCase gradientsOf(LinearCase forward, Random &random, bool all) {
                 for (uint32_t i = 0; i < own.extent[2]; ++i)
                     for (uint32_t d = 0; d < own.extent[3]; ++d) {
                         // What nothing looks at: rows that see nothing, and the column of M.
-                        const bool unseen = causal && !(l.flags & VKATTN_ALIGN_TOP_LEFT) && int64_t{i} + c.forward.keys(b) - own.extent[2] < 0;
-                        const bool hidden = role == VKATTN_D_OUT ? unseen
-                                                                 : l.rule == VKATTN_LINEAR_FEATURES && d == l.v.extent[3] + 1;
+                        const bool unseen =
+                            causal && !(l.flags & VKATTN_ALIGN_TOP_LEFT) && int64_t{i} + c.forward.keys(b) - own.extent[2] < 0;
+                        const bool hidden = role == VKATTN_D_OUT ? unseen : l.rule == VKATTN_LINEAR_FEATURES && d == l.v.extent[3] + 1;
                         t.set(b, h, i, d, hidden ? std::numeric_limits<float>::quiet_NaN() : normal(random));
                     }
     }

@@ -44,7 +44,8 @@ std::vector<vkattn_operand_memory> VisibleBlocksCase::operands() {
     uses.resize(vkattnOperandUses(&own, uses.data(), VKATTN_ROLE_LIMIT));
     std::vector<vkattn_operand_memory> all = memoryOf(lists);
     for (const vkattn_operand_memory &each : data->operands)
-        if (std::any_of(uses.begin(), uses.end(), [&](const auto &use) { return use.role == each.role && !use.writes; })) all.push_back(each);
+        if (std::any_of(uses.begin(), uses.end(), [&](const auto &use) { return use.role == each.role && !use.writes; }))
+            all.push_back(each);
     return all;
 }
 
@@ -64,7 +65,8 @@ std::vector<vkattn_operand_memory> VisibleBlocksCase::listedOperands() {
 std::string VisibleBlocksCase::text() const {
     const vkattn_blocks &b = blocks.blocks;
     char words[160];
-    std::snprintf(words, sizeof words, "; lists of %u x %u pairs, batches=%u heads=%u full=%u", b.queries, b.keys, b.batches, b.heads, b.full);
+    std::snprintf(words, sizeof words, "; lists of %u x %u pairs, batches=%u heads=%u full=%u", b.queries, b.keys, b.batches, b.heads,
+                  b.full);
     return caseText(data->c) + words;
 }
 

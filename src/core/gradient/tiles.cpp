@@ -91,14 +91,13 @@ void makePass(const GradientPlan &plan, const Chunk &c, bool keys, uint32_t part
     for (const uint32_t slot : {slotHeadGradient, slotValueGradient, slotNonfinite})
         if (!d.operands[slot].writes) d.operands[slot] = standIn(written);
 
-    const ConceptConstants concepts = {.kvFormat = kvFormat(p, pass.dimOrder),
-                                       .pairTerms = plan.tiles.pairTerms,
-                                       .elementTypes = elementType(p, VKATTN_Q) | typeOf(g.tensor(VKATTN_D_OUT)) << typesOut |
-                                                       typeOf(g.tensor(head)) << typesHeadGradient |
-                                                       typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
-                                       .form = (sums ? formRowSums : 0) | (nonfinite ? formNonfinite : 0) |
-                                               (pass.head ? formHeadGradient : 0) | (pass.value ? formValueGradient : 0) |
-                                               plan.forward.orderForm};
+    const ConceptConstants concepts = {
+        .kvFormat = kvFormat(p, pass.dimOrder),
+        .pairTerms = plan.tiles.pairTerms,
+        .elementTypes = elementType(p, VKATTN_Q) | typeOf(g.tensor(VKATTN_D_OUT)) << typesOut |
+                        typeOf(g.tensor(head)) << typesHeadGradient | typeOf(g.tensor(VKATTN_D_V)) << typesValueGradient,
+        .form = (sums ? formRowSums : 0) | (nonfinite ? formNonfinite : 0) | (pass.head ? formHeadGradient : 0) |
+                (pass.value ? formValueGradient : 0) | plan.forward.orderForm};
     d.groups[0] = std::min(divideUp(keys ? c.keys : c.queries, tile.owned()) - part * pass.groupsAtOnce, pass.groupsAtOnce);
     d.groups[1] = 1;
     d.groups[2] = c.batches * (keys ? c.heads / p.groupSize() : c.heads);

@@ -143,23 +143,15 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
         largest = std::max(largest, tile.maxDim);
         if (dim < tile.minDim || tile.maxDim < dim) continue;
         MatrixShape &m = shape.matrix;
-        m = {units.m,
-             units.n,
-             units.k,
-             lanes,
-             tile.subgroups,
-             tile.rowBlocks,
-             tile.tileKeys,
-             0,
-             0,
-             false,
+        m = {units.m, units.n, units.k, lanes, tile.subgroups, tile.rowBlocks, tile.tileKeys, 0, 0, false,
              // One subgroup goes the way of GPUs: tests have it there.
              caps.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && tile.subgroups > 1};
         m.paddedDim = roundUp(p.headDim, m.k);
         m.paddedValueDim = roundUp(p.valueDim, m.n);
         m.wholeWords = fillsWords(p.tensor(VKATTN_Q));
         for (uint32_t n = 0; n < p.segments.count; ++n)
-            m.wholeWords = m.wholeWords && fillsWords(p.tensor(roleOfSegment(VKATTN_K, n))) && fillsWords(p.tensor(roleOfSegment(VKATTN_V, n)));
+            m.wholeWords =
+                m.wholeWords && fillsWords(p.tensor(roleOfSegment(VKATTN_K, n))) && fillsWords(p.tensor(roleOfSegment(VKATTN_V, n)));
         const uint32_t invocations = lanes * m.subgroups;
         const bool fits = invocations <= caps.maxWorkgroupInvocations && invocations <= caps.maxWorkgroupSize[0] &&
                           (!caps.maxWorkgroupSubgroups || m.subgroups <= caps.maxWorkgroupSubgroups) && fitsShape(kernel, m, caps);

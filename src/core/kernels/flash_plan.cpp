@@ -158,10 +158,11 @@ vkattn_result explainParts(const char *kernel, const FlashLimits &own, vkattn_di
 vkattn_result checkFixedSplits(const char *kernel, const Problem &p, const FlashShape &shape, vkattn_diagnostic *why) {
     for (uint32_t n = 1; p.deterministic && n < p.segments.count; ++n)
         if (p.segments.first[n] % shape.splitKeys)
-            return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                        "with VKATTN_DETERMINISTIC the %s kernel takes segments that begin at multiples of %u keys, and k%u begins at key %u; the "
-                        "staged kernel takes any",
-                        kernel, shape.splitKeys, n, p.segments.first[n]);
+            return fail(
+                why, VKATTN_ERROR_UNSUPPORTED,
+                "with VKATTN_DETERMINISTIC the %s kernel takes segments that begin at multiples of %u keys, and k%u begins at key %u; the "
+                "staged kernel takes any",
+                kernel, shape.splitKeys, n, p.segments.first[n]);
     return VKATTN_OK;
 }
 
@@ -349,7 +350,8 @@ vkattn_result planTiles(const Kernel &kernel, const Problem &p, const PlanLimits
                     name, p.heads);
     ChunkShape chunk{};
     PlanLimits room = limits;
-    if (!isDecode(kernel)) room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape, mostKeys));
+    if (!isDecode(kernel))
+        room.maxWorkspaceBytes = std::min(room.maxWorkspaceBytes, out.setUpBytes + partialResultsCap(p, tuning, shape, mostKeys));
     // Packing heads keeps them together; where limits cut them apart, they go unpacked.
     const bool pack = p.groupSize() > 1 && (isDecode(kernel) || p.queryTokens < shape.tile.rows());
     for (shape.packed = pack ? p.groupSize() : 1;; shape.packed = 1) {

@@ -171,8 +171,8 @@ void makeSoftmax(const Plan &plan, const Chunk &c, Dispatch &d) {
     setPosition(push, plan, c);
     setChunk(push, plan, c);
     push.flags |= (lse.present() ? flagLse : 0) | (p.rowStatistics ? flagRowStatistics : 0) | (weights.present() ? flagWeights : 0) |
-                  (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.goesOn() ? flagSinks | flagGoesOn : 0) | (p.deterministic ? flagFixedOrder : 0) |
-                  (p.weightsDropped ? flagWeightsDropped : 0);
+                  (p.has(VKATTN_SINKS) ? flagSinks : 0) | (p.goesOn() ? flagSinks | flagGoesOn : 0) |
+                  (p.deterministic ? flagFixedOrder : 0) | (p.weightsDropped ? flagWeightsDropped : 0);
     push.planeFirst = planeFirst(p, c);
     setDropout(push, p);
     push.lseBatch = stride(lse, 0), push.lseHead = stride(lse, 1), push.lseToken = stride(lse, 2), push.lseEntry = stride(lse, 3);
@@ -279,8 +279,9 @@ Dispatch staged::dispatch(const Plan &plan, uint32_t index) {
     }
     const uint32_t keyedChunks = p.keyTokens ? plan.keyChunks : 0;
     const uint32_t valuesChunks = std::max(keyedChunks, 1u);
-    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), valuesAt = perRowChunk - valuesChunks, priorAt = valuesAt - (p.goesOn() ? 1 : 0),
-                   hooksAt = priorAt - hookPasses(plan), softmaxAt = hooksAt - softmaxPasses(plan);
+    const uint32_t perRowChunk = dispatchesPerRowChunk(plan), valuesAt = perRowChunk - valuesChunks,
+                   priorAt = valuesAt - (p.goesOn() ? 1 : 0), hooksAt = priorAt - hookPasses(plan),
+                   softmaxAt = hooksAt - softmaxPasses(plan);
     const uint32_t columns = columnPasses(p);
     const uint32_t rowChunk = (index - setUp) / perRowChunk, step = (index - setUp) % perRowChunk;
 

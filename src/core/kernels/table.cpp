@@ -126,9 +126,10 @@ uint32_t operandsOf(const Schedule &schedule, BoundOperand *out) {
 constexpr ScheduleType attentionSchedule = {
     .what = "problem",
     .operands = operandsOf,
-    .inPlace = [](const Schedule &, vkattn_role output, vkattn_role input) {
-        return (output == VKATTN_OUT && input == VKATTN_PRIOR_OUT) || (output == VKATTN_LSE && input == VKATTN_PRIOR_LSE);
-    },
+    .inPlace =
+        [](const Schedule &, vkattn_role output, vkattn_role input) {
+            return (output == VKATTN_OUT && input == VKATTN_PRIOR_OUT) || (output == VKATTN_LSE && input == VKATTN_PRIOR_LSE);
+        },
     .dispatch = [](const Schedule &schedule, uint32_t index) { return planOf(schedule).dispatch(index); },
     .pipelines = [](const Schedule &schedule) { return planOf(schedule).pipelines(); },
     .storageDescriptorCount = [](const Schedule &schedule) { return planOf(schedule).storageDescriptorCount(); },

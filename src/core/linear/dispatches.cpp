@@ -79,9 +79,7 @@ uint32_t rolesOf(Stage stage, const LinearPlan &plan, const SpanOfChunks &span) 
     case Stage::normalize:
         return (plan.storesFeatures() ? 0 : bit(VKATTN_K)) | bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT) | bit(VKATTN_SNAPSHOTS);
     case Stage::prepare:
-        return plan.storesFeatures() ? 0
-               : span.reading   ? ofRows
-                                : ofRows | bit(VKATTN_K) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH);
+        return plan.storesFeatures() ? 0 : span.reading ? ofRows : ofRows | bit(VKATTN_K) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH);
     case Stage::token:
         return ofRows | (rows ? bit(VKATTN_OUT) : 0) | bit(VKATTN_K) | bit(VKATTN_V) | bit(VKATTN_DECAY) | bit(VKATTN_WRITE_STRENGTH) |
                bit(VKATTN_STATE_IN) | bit(VKATTN_STATE_OUT);
@@ -99,7 +97,8 @@ Operand operandOf(const LinearPlan &plan, const Slot &each, const SpanOfChunks &
     const uint32_t *e = t.extent;
     const linear::HeadRange heads = linear::headsOfPart(plan.linear, e[1], span.headPart, plan.headParts);
     return tensorOperand(t, each.role, findLinearOperand(each.role)->output,
-                         {{span.batchFirst, heads.first, 0, 0}, {span.batches, heads.count, e[2], e[3]}}, {span.batchFirst, heads.first, 0, 0}, each.base);
+                         {{span.batchFirst, heads.first, 0, 0}, {span.batches, heads.count, e[2], e[3]}},
+                         {span.batchFirst, heads.first, 0, 0}, each.base);
 }
 
 LinearPush pushOf(const LinearPlan &plan, const SpanOfChunks &span) {
@@ -140,8 +139,9 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
 
     const auto type = [&](vkattn_role role) { return static_cast<uint32_t>(a.tensor(role).dtype); };
     ConceptConstants constants{};
-    constants.elementTypes = type(VKATTN_Q) | type(VKATTN_OUT) << typesOut | type(VKATTN_K) << typesLinearK | type(VKATTN_V) << typesLinearV |
-                             type(VKATTN_DECAY) << typesLinearDecay | type(VKATTN_WRITE_STRENGTH) << typesLinearStrength;
+    constants.elementTypes = type(VKATTN_Q) | type(VKATTN_OUT) << typesOut | type(VKATTN_K) << typesLinearK |
+                             type(VKATTN_V) << typesLinearV | type(VKATTN_DECAY) << typesLinearDecay |
+                             type(VKATTN_WRITE_STRENGTH) << typesLinearStrength;
     constants.form = plan.form | (span.reading ? formLinearReading : 0) | (stage == Stage::mapRows ? formLinearOfRows : 0);
     const bool scans = stage == Stage::scan || stage == Stage::token;
     if (scans && tile.rowLanes * tile.rowsPerLane == a.stateRows) constants.form |= formLinearWholeRows;
@@ -228,8 +228,7 @@ PipelineSet linear::pipelines(const LinearPlan &plan) {
     if (plan.dispatchCount == 0) return set;
     // Spans of keys are alike, and so are those of rows.
     for (uint32_t n = 0; n < setUpDispatches + plan.spanOfKeys(); ++n) set.add(dispatch(plan, n).key);
-    for (uint32_t n = 0; plan.rowSpans && n < plan.spanOfRows(); ++n)
-        set.add(dispatch(plan, firstDispatch(plan, plan.keySpans) + n).key);
+    for (uint32_t n = 0; plan.rowSpans && n < plan.spanOfRows(); ++n) set.add(dispatch(plan, firstDispatch(plan, plan.keySpans) + n).key);
     return set;
 }
 

@@ -38,7 +38,8 @@ uint64_t compileOperationsOf(const LinearPlan &plan) {
     const uint64_t product = uint64_t{tile.chunkTokens} * tile.rowsPerLane * tile.columnsPerLane;
     const uint64_t pairs = uint64_t{tile.chunkTokens} * tile.chunkTokens * tile.columnsPerLane;
     return product * (plan.linear.isDelta() ? 3 : 2) + pairs +
-           compileOperationsPerAccess * tile.chunkTokens * (2ull * tile.columnsPerLane + 3 * divideUp(tile.rowsPerLane, std::max(tile.shuffleLanes, 1u)));
+           compileOperationsPerAccess * tile.chunkTokens *
+               (2ull * tile.columnsPerLane + 3 * divideUp(tile.rowsPerLane, std::max(tile.shuffleLanes, 1u)));
 }
 
 // One token of a recurrent rule that nothing but its own row reads after: of it token.comp needs no products beforehand.
@@ -77,9 +78,11 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
     tile.columnLanes = onCpu(caps) ? std::clamp(caps.subgroupSize, 4u, 16u) : 16u;
     // What keys and queries are loaded for is a lane's columns: 8 of them took 0.65 of the time of 4, of which loads were half
     // (4,096 tokens, 8 heads of 64, Mesa 26 and 22, 2026-11-26).
-    const uint32_t mostColumns = onCpu(caps) ? 8 : 4, mostElements = onCpu(caps) ? 512 : 128; // of the state, in a first-level cache or registers
+    const uint32_t mostColumns = onCpu(caps) ? 8 : 4,
+                   mostElements = onCpu(caps) ? 512 : 128; // of the state, in a first-level cache or registers
     tile.columnsPerLane = mostColumns;
-    while (tile.columnsPerLane > 2 && (tile.columnsPerLane * tile.columnLanes > a.valueDim || tile.columnsPerLane * a.stateRows > mostElements))
+    while (tile.columnsPerLane > 2 &&
+           (tile.columnsPerLane * tile.columnLanes > a.valueDim || tile.columnsPerLane * a.stateRows > mostElements))
         tile.columnsPerLane /= 2;
     const uint32_t mostRows = mostElements / std::max(tile.columnsPerLane, 4u);
     const uint32_t unit = std::max(tile.shuffleLanes, 8u);
@@ -90,7 +93,8 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
     tile.chunkTokens = few ? 1 : tile.pairsShuffle ? std::min(std::bit_floor(caps.subgroupSize), 8u) : 4;
     tile.blockTokens = std::min(tile.chunkTokens, 2u);
     const auto partials = [&] { return 4ull * tile.chunkTokens * tile.columnsPerLane * tile.lanes(); };
-    while (tile.chunkTokens > 1 && (compileOperationsOf(plan) > compileLimit(caps) || (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes))) {
+    while (tile.chunkTokens > 1 &&
+           (compileOperationsOf(plan) > compileLimit(caps) || (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes))) {
         tile.chunkTokens /= 2;
         tile.blockTokens = std::min(tile.chunkTokens, 2u);
     }
@@ -181,7 +185,8 @@ vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic 
         return refuse(linearWords, "has an operand of which one state head spans more than the device binds at a time", why);
     // A span of a chunk or two is not worth its dispatches: one batch entry may exceed the cap, but not what a binding holds.
     const uint32_t all = std::max(plan.keyChunks, plan.rowChunks), few = std::min(all, 16u);
-    plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]), [&](uint32_t n) { return operandsFit(plan, caps, n, plan.headParts) && bytes(n, few) <= budget; });
+    plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]),
+                           [&](uint32_t n) { return operandsFit(plan, caps, n, plan.headParts) && bytes(n, few) <= budget; });
     plan.batches = std::max(plan.batches, 1u);
     if (!bindable(caps, bytes(1, 1))) return refuse(linearWords, "needs more memory in one binding than the device has", why);
     const uint32_t ofFeatures = divideUp(a.stateRows, plan.tile.featureLanes);
@@ -215,7 +220,8 @@ uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
 constexpr ScheduleType linearSchedule = {
     .what = "operation",
     .operands = boundOperands,
-    .inPlace = [](const Schedule &schedule, vkattn_role output, vkattn_role input) { return planOf(schedule).linear.inPlace(output, input); },
+    .inPlace = [](const Schedule &schedule, vkattn_role output,
+                  vkattn_role input) { return planOf(schedule).linear.inPlace(output, input); },
     .dispatch = [](const Schedule &schedule, uint32_t index) { return linear::dispatch(planOf(schedule), index); },
     .pipelines = [](const Schedule &schedule) { return linear::pipelines(planOf(schedule)); },
     .storageDescriptorCount =
@@ -262,8 +268,8 @@ vkattn_result planLinear(const LinearAttention &given, const PlanLimits &limits,
     out.headParts = 1;
     const LinearAttention &a = out.linear;
     if (caps.maxStorageBuffersPerStage < fullSlots)
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s needs %u storage buffers a stage; the device has %u; %s", linearWords.name, fullSlots,
-                    caps.maxStorageBuffersPerStage, linearWords.instead);
+        return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s needs %u storage buffers a stage; the device has %u; %s", linearWords.name,
+                    fullSlots, caps.maxStorageBuffersPerStage, linearWords.instead);
     out.form = formOf(a);
     out.rowPitch = roundUp(a.stateRows, 4), out.columnPitch = roundUp(a.valueDim, 4);
     if (const auto r = chooseTile(caps, out, why)) return r;

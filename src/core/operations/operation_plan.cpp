@@ -186,7 +186,9 @@ vkattn_result planOperation(const Operation &operation, const PlanLimits &limits
     if (operation.appends() && !operation.has(VKATTN_STARTS) && !operation.ring())
         rows = std::min(rows, operation.cacheRows - std::min(operation.cacheRows, operation.start));
     if (operation.appends() && operation.cacheRows == 0) rows = 0;
-    const uint32_t columns = operation.kind == VKATTN_PROJECTION ? operation.out : operation.kind == VKATTN_KEEP ? operation.inner : std::max(operation.poolPages, 1u);
+    const uint32_t columns = operation.kind == VKATTN_PROJECTION ? operation.out
+                             : operation.kind == VKATTN_KEEP     ? operation.inner
+                                                                 : std::max(operation.poolPages, 1u);
     const uint32_t extent[4] = {operation.batch, operation.groups, rows, columns};
     std::copy_n(extent, 4, out.extent);
     out.plain = limits.caps.maxStorageBuffersPerStage < operationSlots;

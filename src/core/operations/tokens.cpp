@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t lanesOfTokens = 64;
 
-// Of a workgroup row: pairs of pairs that are rotated, then pairs of dims that are copied. Of a small type: blocks, or four neighbours; of a row with one scale the whole row.
+// Of a workgroup row: pairs of pairs that are rotated, then pairs of dims that are copied. Of a small type: blocks, or four neighbours; of
+// a row with one scale the whole row.
 uint32_t unitsOf(const Operation &o) {
     const vkattn_dtype type = o.tensor(VKATTN_Y).dtype;
     if (type == VKATTN_INT8) return 1;

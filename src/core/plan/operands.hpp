@@ -176,7 +176,8 @@ struct DescriptorRange {
 
 [[nodiscard]] inline uint32_t stride(const Tensor &t, int d) {
     // Of a type of blocks, in the units of elementBytes.
-    const auto elements = static_cast<int64_t>(elementsOfBlock(t.dtype)), units = static_cast<int64_t>(bytesOfBlock(t.dtype) / elementBytes(t.dtype));
+    const auto elements = static_cast<int64_t>(elementsOfBlock(t.dtype)),
+               units = static_cast<int64_t>(bytesOfBlock(t.dtype) / elementBytes(t.dtype));
     return static_cast<uint32_t>(d == 3 ? t.stride[d] : t.stride[d] / elements * units);
 } // modulo 2^32, as interop.h says
 

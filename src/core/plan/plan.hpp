@@ -27,12 +27,12 @@ struct FlashShape {
     FlashTile tile;
     MatrixShape matrix; // where tile.source is sourceMatrices
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
-    uint32_t dimOrder;  // of K and V in memory, interop.h
-    bool valuesInKeys;  // K is loaded once for both products
-    uint32_t packed;    // query heads of a group packed as rows
-    uint32_t pairTerms; // interop.h
-    uint32_t splitKeys; // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
-    uint32_t parts;     // partial results of a row; 0: the output is written directly
+    uint32_t dimOrder;                // of K and V in memory, interop.h
+    bool valuesInKeys;                // K is loaded once for both products
+    uint32_t packed;                  // query heads of a group packed as rows
+    uint32_t pairTerms;               // interop.h
+    uint32_t splitKeys;               // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits
+    uint32_t parts;                   // partial results of a row; 0: the output is written directly
     uint32_t patchRows, patchColumns; // of the grid, that a tile is; 0: a tile has neighbouring queries
     uint32_t combineLanes;
     // core/plan/compile_cost.hpp; 0 on matrix units, where there is no estimate

@@ -147,7 +147,8 @@ struct Schedule {
 }
 
 // Sets what every plan of an operation sets first. `kernelName` and `zone`: static storage.
-inline void beginSchedule(Schedule &out, const ScheduleType &type, const char *kernelName, const char *zone, uint32_t slices, const Caps &caps) {
+inline void beginSchedule(Schedule &out, const ScheduleType &type, const char *kernelName, const char *zone, uint32_t slices,
+                          const Caps &caps) {
     out.type = &type;
     out.kernelName = kernelName;
     out.zone = zone;

@@ -16,7 +16,23 @@ static_assert(mostOffset == maxOffset);
 static_assert(programWordCount == programWords && programBufferCount == programBuffers);
 
 // What a dispatch of the set-up does.
-enum class Part { sequences, entries, offsets, pages, runs, dilations, globals, summary, blocks, fullBlocks, program, buffer0, buffer1, buffer2, buffer3 };
+enum class Part {
+    sequences,
+    entries,
+    offsets,
+    pages,
+    runs,
+    dilations,
+    globals,
+    summary,
+    blocks,
+    fullBlocks,
+    program,
+    buffer0,
+    buffer1,
+    buffer2,
+    buffer3
+};
 struct Parts {
     Part list[15];
     uint32_t count = 0;
@@ -126,8 +142,8 @@ void makeEntries(const Plan &plan, const TableLayout &at, Dispatch &d) {
     header[ruleGlobalWords] = at.globalWords;
     header[ruleSummary] = static_cast<uint32_t>(at.summary);
     header[ruleSummaryWords] = at.summaryWords;
-    header[ruleGrid] = static_cast<uint32_t>(rules.grid.rule) | plan.flash.patchRows << gridPatchRows |
-                       plan.flash.patchColumns << gridPatchColumns;
+    header[ruleGrid] =
+        static_cast<uint32_t>(rules.grid.rule) | plan.flash.patchRows << gridPatchRows | plan.flash.patchColumns << gridPatchColumns;
     for (uint32_t axis = 0; axis < 3; ++axis) {
         header[ruleExtents + axis] = rules.grid.extent[axis];
         header[ruleSizes + axis] = rules.grid.size[axis];

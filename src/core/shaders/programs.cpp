@@ -18,10 +18,11 @@ vkattn_result checkProgram(const Problem &p, const PipelineSet &pipelines, const
     const vkattn_program &program = *p.program.program;
     const char *const name = nameOf(program);
     if (program.shaderHash != shaderSourceHash)
-        return fail(why, VKATTN_ERROR_INVALID_ARGUMENT,
-                    "the program %s was compiled with other kernels (hash %016llx) than this library has (%016llx): compile the program with "
-                    "the library's own version",
-                    name, static_cast<unsigned long long>(program.shaderHash), static_cast<unsigned long long>(shaderSourceHash));
+        return fail(
+            why, VKATTN_ERROR_INVALID_ARGUMENT,
+            "the program %s was compiled with other kernels (hash %016llx) than this library has (%016llx): compile the program with "
+            "the library's own version",
+            name, static_cast<unsigned long long>(program.shaderHash), static_cast<unsigned long long>(shaderSourceHash));
     for (const PipelineKey &key : pipelines)
         if (key.programHash && !programModule(program, key.module))
             return fail(why, VKATTN_ERROR_UNSUPPORTED,
@@ -40,7 +41,8 @@ Spirv spirvOf(const PipelineKey &key, bool floatControlsNan) {
     if (!key.programHash) return spirvOf(shaderFor(key.module), floatControlsNan);
     const vkattn_program_module *const module = programModule(*key.program, key.module);
     const size_t variant = floatControlsNan ? 1 : 0;
-    return module && module->words[variant] ? Spirv{module->words[variant], static_cast<size_t>(module->bytes[variant])} : Spirv{nullptr, 0};
+    return module && module->words[variant] ? Spirv{module->words[variant], static_cast<size_t>(module->bytes[variant])}
+                                            : Spirv{nullptr, 0};
 }
 
 } // namespace vkattn

@@ -62,7 +62,8 @@ class Folder {
     size_t run(const uint32_t *words, size_t wordCount) {
         const uint32_t *const begin = out_;
         copy(words, spirvHeaderWords);
-        forInstructions(words, wordCount, [this](const uint32_t *in, uint32_t opcode, uint32_t length) { instruction(in, opcode, length); });
+        forInstructions(words, wordCount,
+                        [this](const uint32_t *in, uint32_t opcode, uint32_t length) { instruction(in, opcode, length); });
         return static_cast<size_t>(out_ - begin);
     }
 

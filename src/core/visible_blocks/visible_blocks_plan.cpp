@@ -72,7 +72,8 @@ struct BlocksLimits {
     [[nodiscard]] bool keysFit(const ChunkShape &s) const { return roundsOf(v, plan.lanes, s.keys) <= maxKeysPerLane; }
     [[nodiscard]] bool rowsFit(const ChunkShape &s) const {
         const ListRows rows = listRows(v, {0, s.batches, 0, s.heads, 0, s.queries, 0, s.keys});
-        return ceilDiv(s.queries, rowTile) <= caps.maxWorkgroupCount[0] && bindable(caps, 4 * rows.end * std::max(v.lists.blocks.entries, 1u));
+        return ceilDiv(s.queries, rowTile) <= caps.maxWorkgroupCount[0] &&
+               bindable(caps, 4 * rows.end * std::max(v.lists.blocks.entries, 1u));
     }
     [[nodiscard]] uint64_t workspaceBytes(const ChunkShape &) const { return 0; }
 };
@@ -82,7 +83,8 @@ uint32_t boundOperands(const Schedule &schedule, BoundOperand *out) {
     uint32_t count = 0;
     for (const OperandRule &rule : operandTable)
         if (v.uses(rule.role))
-            out[count++] = {rule.role, rule.name, rule.layout ? &v.tensor(rule.role) : nullptr, v.bytesUsed(rule.role), v.writes(rule.role)};
+            out[count++] = {rule.role, rule.name, rule.layout ? &v.tensor(rule.role) : nullptr, v.bytesUsed(rule.role),
+                            v.writes(rule.role)};
     return count;
 }
 
@@ -160,7 +162,8 @@ Dispatch dispatchOf(const VisibleBlocksPlan &plan, uint32_t index) {
     if (index < forward.setUpDispatches) {
         const auto environment = flash::wordsOf<environmentWords>(environmentOf(plan.problem()));
         const std::span<const uint32_t> words = environment;
-        flash::makeSetUp(forward, sizeof(Environment), words.first(flash::environmentWordsOf(plan.problem())), Module::environment, index, d);
+        flash::makeSetUp(forward, sizeof(Environment), words.first(flash::environmentWordsOf(plan.problem())), Module::environment, index,
+                         d);
         return d;
     }
     const uint32_t chunk = index - forward.setUpDispatches, keyChunk = chunk % forward.keyChunks;
@@ -222,8 +225,8 @@ vkattn_result planVisibleBlocks(const VisibleBlocks &given, const PlanLimits &li
     if (p.queryTokens == 0) return VKATTN_OK; // nothing to write
     if (roundsOf(given, out.lanes, keysOfBlock(given)) > maxKeysPerLane)
         return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "blocks of %u x %u pairs take more rounds of a loop than one dispatch may have; make blocks smaller", queriesOfBlock(given),
-                    keysOfBlock(given));
+                    "blocks of %u x %u pairs take more rounds of a loop than one dispatch may have; make blocks smaller",
+                    queriesOfBlock(given), keysOfBlock(given));
     if (const auto r = startPlan(limits, forward, why)) return r;
     if (!flash::placeEnvironment(forward, flash::environmentWordsOf(p), sizeof(Environment), caps))
         return refuse(blocksWords, "need more memory in one binding than the device has", why);
@@ -233,8 +236,8 @@ vkattn_result planVisibleBlocks(const VisibleBlocks &given, const PlanLimits &li
     ChunkShape shape{};
     if (!chunker.choose(shape, why)) return VKATTN_ERROR_UNSUPPORTED;
     if (shape.queries < queriesOfBlock(given))
-        return fail(why, VKATTN_ERROR_UNSUPPORTED, "a row of blocks of %u queries is more than the device binds at a time; make blocks smaller",
-                    queriesOfBlock(given));
+        return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                    "a row of blocks of %u queries is more than the device binds at a time; make blocks smaller", queriesOfBlock(given));
     setChunks(forward, shape);
     out.workspaceBytes = forward.setUpBytes;
     const double count = static_cast<double>(forward.chunkCount()) + forward.setUpDispatches;

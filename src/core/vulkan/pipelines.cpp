@@ -133,8 +133,8 @@ vkattn_result Pipelines::createModule(const char *name, const Spirv &spirv, cons
     void *const memory = hostAllocate(allocator_, sizeof(uint32_t) * room + scratchBytes, alignof(uint32_t));
     if (!memory) return fail(why, VKATTN_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the shader %s", name);
     uint32_t *const split = static_cast<uint32_t *>(memory), *const scratch = split + room;
-    const size_t splitWords = splits ? splitContinues(spirv.words, words, scratch, split)
-                                     : static_cast<size_t>(std::copy_n(spirv.words, words, split) - split);
+    const size_t splitWords =
+        splits ? splitContinues(spirv.words, words, scratch, split) : static_cast<size_t>(std::copy_n(spirv.words, words, split) - split);
     VkShaderModuleCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
     info.codeSize = 4 * foldConstants(split, splitWords, specialization, scratch, split);
@@ -148,10 +148,11 @@ vkattn_result Pipelines::compileOne(const PipelineKey &key, vkattn_diagnostic *w
     const char *const name = infoOf(key.module).name;
     const Spirv spirv = spirvOf(key, caps_.floatControlsNan != 0);
     if (!spirv.words) // of a program: the library's own modules are there, or the plan has another kernel
-        return fail(why, VKATTN_ERROR_UNSUPPORTED,
-                    "the program %s is not compiled for the module %s: call vkattn::Program::prepare with the problem and the device's caps "
-                    "first",
-                    nameOf(*key.program), name);
+        return fail(
+            why, VKATTN_ERROR_UNSUPPORTED,
+            "the program %s is not compiled for the module %s: call vkattn::Program::prepare with the problem and the device's caps "
+            "first",
+            nameOf(*key.program), name);
     VkShaderModule module = VK_NULL_HANDLE;
     if (const auto r = createModule(name, spirv, {key.constants, key.constantCount, interop::conceptConstants}, module, why)) return r;
 

@@ -83,8 +83,8 @@ struct AheadLines {
 // Computes to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys, and
 // fetches as much of `ahead`.
 template <size_t rows, class Pointer>
-HWY_INLINE void dotsOfKeys(const float *query, Pointer keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead,
-                           float *to, size_t toStride) {
+HWY_INLINE void dotsOfKeys(const float *query, Pointer keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead, float *to,
+                           size_t toStride) {
     const Floats f;
     // keys: sums enough to hide the latency of multiply-adds
     constexpr size_t together = std::min(8 / rows, lanes);
@@ -115,8 +115,8 @@ HWY_INLINE void dotsOfKeys(const float *query, Pointer keys, ptrdiff_t stride, s
 // Computes out[row][dim] += sum_key weights[row][key] values[key][dim] for `rows` rows and
 // `vectors` vectors of dims.
 template <size_t rows, size_t vectors, class Pointer>
-HWY_INLINE void addValues(Pointer values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out,
-                          size_t dims, Ahead ahead) {
+HWY_INLINE void addValues(Pointer values, ptrdiff_t stride, size_t keys, const float *weights, size_t weightStride, float *out, size_t dims,
+                          Ahead ahead) {
     const Floats f;
     constexpr size_t bytes = vectors * lanes * bitsOfElement<Pointer> / 8; // bytes of a key
     Vector sum[rows][vectors];
@@ -218,7 +218,8 @@ class FewRowsAttention {
 
     static Ahead ahead(const StoredRows &rows) {
         const auto block = static_cast<ptrdiff_t>(elementsOfBlock(rows.dtype)), size = static_cast<ptrdiff_t>(bytesOfBlock(rows.dtype));
-        const ptrdiff_t stride = rows.rowStride / block * size, bytes = (static_cast<ptrdiff_t>(rows.dims) + block - 1) / block * size + static_cast<ptrdiff_t>(bytesBeforeRow(rows.dtype));
+        const ptrdiff_t stride = rows.rowStride / block * size, bytes = (static_cast<ptrdiff_t>(rows.dims) + block - 1) / block * size +
+                                                                        static_cast<ptrdiff_t>(bytesBeforeRow(rows.dtype));
         return {rows.data, stride, stride == bytes ? bytes * blockKeys : bytes};
     }
 
@@ -241,7 +242,8 @@ class FewRowsAttention {
             for (size_t r = 0; r < rows; ++r) {
                 auto sum = hn::Zero(f);
                 const float *own = query(row) + r * dims;
-                for (size_t d = 0; d < dims; d += lanes) sum = hn::MulAdd(loadFloats(keys + static_cast<ptrdiff_t>(d)), hn::Load(f, own + d), sum);
+                for (size_t d = 0; d < dims; d += lanes)
+                    sum = hn::MulAdd(loadFloats(keys + static_cast<ptrdiff_t>(d)), hn::Load(f, own + d), sum);
                 to[r * blockKeys + j] = hn::GetLane(hn::SumOfLanes(f, sum)) * p_.scale;
             }
         for (; j % lanes; ++j)

@@ -90,7 +90,8 @@ struct Shape {
     [[nodiscard]] static bool isGrid(const Problem &p, const Sequence &s) {
         const vkattn_grid &grid = p.rules.grid;
         if (grid.rule == VKATTN_GRID_NONE || p.deterministic || p.rules.local() || p.rules.blocks.kind != VKATTN_BLOCKS_NONE) return false;
-        return s.shift == 0 && s.queries > mostSplitRows && s.queries == s.keys && uint64_t{grid.extent[0]} * grid.extent[1] * grid.extent[2] == s.keys;
+        return s.shift == 0 && s.queries > mostSplitRows && s.queries == s.keys &&
+               uint64_t{grid.extent[0]} * grid.extent[1] * grid.extent[2] == s.keys;
     }
     void cut(const Problem &p, SequencePlan &plan) const {
         const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();

@@ -165,9 +165,8 @@ class GradientPanels {
     [[nodiscard]] bool lookUp(PanelPairs &pairs, const Reach &reach) {
         pairs.hides = pairs.from < reach.commonBegin || pairs.to > reach.commonEnd;
         if (lookUps_) {
-            const Pairs found =
-                lookUpPairs(call_.forward, s_, b_, panel_.places, rowCount(pairs.panel), pairs.from, pairs.to, part(at_.pairs), panelRows,
-                            p_.rules.showRuns());
+            const Pairs found = lookUpPairs(call_.forward, s_, b_, panel_.places, rowCount(pairs.panel), pairs.from, pairs.to,
+                                            part(at_.pairs), panelRows, p_.rules.showRuns());
             if (found == Pairs::noneVisible) return false;
             pairs.hides |= found == Pairs::someVisible;
         }

@@ -41,7 +41,8 @@ inline void featuresOfQuery(const float *query, const float *maxima, size_t widt
 
 class FeatureMap {
   public:
-    FeatureMap(const LinearAttention &a, const Operands &operands, const FeatureScratch &place, uint32_t b, uint32_t stateHead, float *scratch)
+    FeatureMap(const LinearAttention &a, const Operands &operands, const FeatureScratch &place, uint32_t b, uint32_t stateHead,
+               float *scratch)
         : a_(a), operands_(operands), place_(place), b_(b), stateHead_(stateHead), raw_(scratch + place.raw), omega_(scratch + place.omega),
           dims_(wholeLines(a.keyDim)) {}
 
@@ -80,7 +81,8 @@ class FeatureMap {
         copyRows(rows, count, random ? raw_ : to, random ? dims_ : place_.width);
         if (!a_.hasFeatures()) return;
         for (uint32_t t = 0; t < count; ++t) {
-            float *const row = to + t * place_.width, *const x = raw_ + t * dims_, *const slope = slopes ? slopes + t * place_.width : nullptr;
+            float *const row = to + t * place_.width, *const x = raw_ + t * dims_,
+                         *const slope = slopes ? slopes + t * place_.width : nullptr;
             if (a_.hasMaximum())
                 exponents(x, role == VKATTN_K, row);
             else if (a_.features == VKATTN_FEATURES_ELU1)

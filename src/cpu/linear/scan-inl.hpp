@@ -33,11 +33,11 @@ namespace HWY_NAMESPACE {
 class ScanOfHead {
   public:
     ScanOfHead(const LinearCall &call, const LinearUnit &unit, float *scratch)
-        : call_(call), a_(call.a), unit_(unit), place_(call.a, call.columns), scratch_(scratch), map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch),
-          rows_(call.a.stateRows), width_(place_.width), stride_(place_.stride), state_(scratch + place_.state),
-          maxima_(scratch + place_.maxima), keys_(scratch + place_.keys), queries_(scratch + place_.queries),
-          values_(scratch + place_.values), results_(scratch + place_.results), factors_(scratch + place_.factors),
-          written_(scratch + (call.a.isDelta() ? place_.written : place_.values)) {}
+        : call_(call), a_(call.a), unit_(unit), place_(call.a, call.columns), scratch_(scratch),
+          map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch), rows_(call.a.stateRows), width_(place_.width),
+          stride_(place_.stride), state_(scratch + place_.state), maxima_(scratch + place_.maxima), keys_(scratch + place_.keys),
+          queries_(scratch + place_.queries), values_(scratch + place_.values), results_(scratch + place_.results),
+          factors_(scratch + place_.factors), written_(scratch + (call.a.isDelta() ? place_.written : place_.values)) {}
 
     void compute() {
         std::fill(scratch_ + place_.raw, scratch_ + place_.omega, 0.0f); // ends of rows too
@@ -247,7 +247,8 @@ class ScanOfHead {
         if (arePlainPairs()) {
             float *const first = pairs + begin * linearChunk;
             std::fill(first, pairs + end * linearChunk, 0.0f);
-            addProduct({left + begin * width_, width_, 1}, width_, scratch_ + place_.keysAcross, linearChunk, end - begin, linearChunk, first, linearChunk);
+            addProduct({left + begin * width_, width_, 1}, width_, scratch_ + place_.keysAcross, linearChunk, end - begin, linearChunk,
+                       first, linearChunk);
             for (size_t n = begin * linearChunk; a_.isGated() && n < end * linearChunk; n += lanes)
                 hn::Store(hn::Mul(hn::Load(f, pairs + n), hn::Load(f, scratch_ + place_.pairDecays + n)), f, pairs + n);
             return;

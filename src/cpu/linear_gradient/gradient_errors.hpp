@@ -82,7 +82,8 @@ class GradientErrors {
             if (c < a_.valueDim) dValue[c] = beta * (error + 4 * unitRoundoff * std::abs(scan.dWritten[c]));
             if (!a_.isDelta()) continue;
             note(read);
-            errorOfDifference_[c] = kept * length * earlier.ofColumn(c) + share_ * read + 2 * unitRoundoff * std::abs(at.value[c]) + smallestNormal;
+            errorOfDifference_[c] =
+                kept * length * earlier.ofColumn(c) + share_ * read + 2 * unitRoundoff * std::abs(at.value[c]) + smallestNormal;
             errorOfWritten_[c] = beta * errorOfDifference_[c] + 2 * unitRoundoff * std::abs(at.written[c]);
         }
         dDecay.assign(scan.dDecay.size(), 0.0);
@@ -96,13 +97,15 @@ class GradientErrors {
         for (uint32_t r = 0; r < a_.stateRows; ++r) {
             const double decay = state.errorOfDecay(at, t, r);
             for (uint32_t c = 0; c < columns_; ++c) {
-                const double size = sizeOf(r, c), error = a_.isDelta() ? ofColumn(c) + relativeError * size : error_[at_(r, c)] + share_ * size;
+                const double size = sizeOf(r, c),
+                             error = a_.isDelta() ? ofColumn(c) + relativeError * size : error_[at_(r, c)] + share_ * size;
                 const double written = c < a_.valueDim ? std::abs(at.written[c]) : 1;
                 errorOfMapped_[r] += error * written + size * errorOfWritten_[c] + smallestNormal * (1 + written + size);
                 sizeOfMapped_[r] += size * written;
                 if (!a_.isGated() && !a_.isDelta()) continue;
                 const double sizeOfR = at.kept[r] * earlier.sizeOf(past, r, c);
-                const double errorOfR = at.kept[r] * earlier.ofState(past, r, c) + (decay + 2 * unitRoundoff) * sizeOfR + smallestNormal * (1 + sizeOfR);
+                const double errorOfR =
+                    at.kept[r] * earlier.ofState(past, r, c) + (decay + 2 * unitRoundoff) * sizeOfR + smallestNormal * (1 + sizeOfR);
                 double dR = size, errorOfDR = error;
                 if (a_.isDelta()) {
                     const double dV = std::abs(scan.dValue[c]), k = std::abs(at.key[r]);
@@ -112,7 +115,8 @@ class GradientErrors {
                     errorOfDR += k * dValue[c] + 4 * unitRoundoff * (size + k * dV);
                 }
                 if (!a_.isGated()) continue;
-                dDecay[a_.decaysKeyDims() ? r : 0] += errorOfDR * sizeOfR + dR * errorOfR + share_ * dR * sizeOfR + smallestNormal * (1 + dR + sizeOfR);
+                dDecay[a_.decaysKeyDims() ? r : 0] +=
+                    errorOfDR * sizeOfR + dR * errorOfR + share_ * dR * sizeOfR + smallestNormal * (1 + dR + sizeOfR);
                 note(dR * sizeOfR);
             }
             note(sizeOfMapped_[r]);
@@ -184,7 +188,8 @@ class GradientErrors {
         double decay = 0;
         for (uint32_t r = 0; r < a_.stateRows; ++r) decay = std::max(decay, scan.now().companion.errorOfDecay(at, t, r));
         for (uint32_t c = 0; c < columns_; ++c) {
-            const double past = normOfColumn(before_, c), local = unitRoundoff * (normOfColumn(scan.dState, c) + kept * beta * length * length * past);
+            const double past = normOfColumn(before_, c),
+                         local = unitRoundoff * (normOfColumn(scan.dState, c) + kept * beta * length * length * past);
             systematic_[c] = growth * (systematic_[c] + decay * past) + smallestNormal * (1 + past);
             random_[c] = std::hypot(growth * random_[c], 4 * local);
             note(past * std::max(length, 1.0) * std::max(beta * length, 1.0));
@@ -221,7 +226,8 @@ class GradientErrors {
                 own = role == VKATTN_K ? root : 0;
             }
             for (uint32_t d = 0; d < a_.keyDim; ++d)
-                to[d] += root * (error + share_ * weight + smallestNormal) * (std::abs(at.omega(favor ? r % m : r, d)) + own * std::abs(x[d]));
+                to[d] +=
+                    root * (error + share_ * weight + smallestNormal) * (std::abs(at.omega(favor ? r % m : r, d)) + own * std::abs(x[d]));
         }
     }
 

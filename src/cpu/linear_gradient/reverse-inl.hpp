@@ -112,8 +112,8 @@ class GradientsOfHead {
         for (uint32_t t = 0; a_.hasFeatures() && t < count; ++t) writtenOf(t)[a_.valueDim] = 1;
         for (uint32_t t = 0; a_.isDelta() && t < count; ++t) part(place_.strengths)[t] = elementOfToken(VKATTN_WRITE_STRENGTH, first + t);
         if (a_.decaysKeyDims())
-            copyRows(storedRows(a_.tensor(VKATTN_DECAY), call_.operands.data[VKATTN_DECAY], b_, a_.keyHead(VKATTN_DECAY, head_), first), count,
-                     part(place_.factors), width_);
+            copyRows(storedRows(a_.tensor(VKATTN_DECAY), call_.operands.data[VKATTN_DECAY], b_, a_.keyHead(VKATTN_DECAY, head_), first),
+                     count, part(place_.factors), width_);
         for (uint32_t t = 0; t < count; ++t) {
             float *const factors = factorsOf(t);
             if (!a_.decaysKeyDims()) std::fill(factors, factors + width_, a_.isGated() ? elementOfToken(VKATTN_DECAY, first + t) : 0.0f);
@@ -141,7 +141,8 @@ class GradientsOfHead {
         }
         if (a_.isDelta()) {
             float *const weights = part(place_.weights), *const read = part(place_.results), *const difference = differenceOf(n);
-            forWidth(width_, [&](size_t r) HWY_ATTR { hn::Store(hn::Mul(hn::Load(f, key + r), hn::Load(f, factors + r)), f, weights + r); });
+            forWidth(width_,
+                     [&](size_t r) HWY_ATTR { hn::Store(hn::Mul(hn::Load(f, key + r), hn::Load(f, factors + r)), f, weights + r); });
             std::fill(read, read + stride_, 0.0f);
             addProduct({weights, width_, 1}, rows_, from, stride_, 1, stride_, read, stride_);
             const auto beta = hn::Set(f, part(place_.strengths)[n]);
@@ -325,7 +326,8 @@ class GradientsOfHead {
         if (!finite) call_.nonfinite->store(1, std::memory_order_relaxed);
     }
     void storeZerosOfRow(uint32_t i) {
-        for (uint32_t n = 0; n < a_.heads / a_.stateHeads; ++n) emit(VKATTN_D_Q, a_.headOfState(head_, n), i, part(place_.zeros), a_.keyDim);
+        for (uint32_t n = 0; n < a_.heads / a_.stateHeads; ++n)
+            emit(VKATTN_D_Q, a_.headOfState(head_, n), i, part(place_.zeros), a_.keyDim);
     }
     void storeZerosOfToken(uint32_t t) {
         for (const vkattn_role role : linearGradients)

@@ -19,8 +19,7 @@ template <class Visitor> void walkBack(const LinearAttention &a, uint32_t keys, 
         for (; row >= 0 && placeOf(row) == t; --row) visitor.row(static_cast<uint32_t>(row), true);
         visitor.token(static_cast<uint32_t>(t));
     }
-    for (; row >= 0; --row)
-        visitor.row(static_cast<uint32_t>(row), keys == 0 && hasStateIn && (!a.causal || row + shift >= 0));
+    for (; row >= 0; --row) visitor.row(static_cast<uint32_t>(row), keys == 0 && hasStateIn && (!a.causal || row + shift >= 0));
     visitor.end();
 }
 

@@ -80,7 +80,8 @@ void run(Pool &pool, const Cut &cut, const LinearGradient &g, const Operands &op
 
 } // namespace
 
-vkattn_result linearGradientWorkspace(const vkattn_linear_gradient *description, const Pool &pool, uint64_t &bytes, vkattn_diagnostic *why) {
+vkattn_result linearGradientWorkspace(const vkattn_linear_gradient *description, const Pool &pool, uint64_t &bytes,
+                                      vkattn_diagnostic *why) {
     return workspaceOf<Cut>(makeLinearGradient, description, pool, bytes, why);
 }
 

@@ -84,9 +84,7 @@ class GroupChecker {
     struct Place {
         vkattn_role role;
         uint32_t b, head;
-        bool operator<(const Place &other) const {
-            return std::tie(role, b, head) < std::tie(other.role, other.b, other.head);
-        }
+        bool operator<(const Place &other) const { return std::tie(role, b, head) < std::tie(other.role, other.b, other.head); }
     };
 
     [[nodiscard]] Place placeOf(vkattn_role role, uint32_t head) const {

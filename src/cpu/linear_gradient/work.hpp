@@ -33,13 +33,13 @@ struct LinearGradientScratch : FeatureScratch {
     uint32_t segment; // tokens whose states are there at a time, and about as many states are kept
     size_t stride, dimWidth, momentFloats;
     FeatureScratch ofQuery;
-    size_t query, querySlopes, weights, dDecays;            // [row]
-    size_t given, results, dWritten, dValue;                // [column]
-    size_t dims, zeros, scaled;                             // [dim], and as many as any row has
-    size_t keys, factors, slopes;                           // [token][row]
-    size_t written, differences;                            // [token][column]
-    size_t strengths;                                       // [token]
-    size_t dState, keptMoments, moments;                    // [row][column], [moment]
+    size_t query, querySlopes, weights, dDecays; // [row]
+    size_t given, results, dWritten, dValue;     // [column]
+    size_t dims, zeros, scaled;                  // [dim], and as many as any row has
+    size_t keys, factors, slopes;                // [token][row]
+    size_t written, differences;                 // [token][column]
+    size_t strengths;                            // [token]
+    size_t dState, keptMoments, moments;         // [row][column], [moment]
     size_t total;
 
     explicit LinearGradientScratch(const LinearAttention &a) : LinearGradientScratch(a, ScratchParts()) {}

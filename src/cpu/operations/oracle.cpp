@@ -75,7 +75,8 @@ void moveTokens(const Operation &o, const Operands &operands) {
         const Tensor &y = o.tensor(VKATTN_Y);
         if (y.dtype >= VKATTN_Q8_0) { // a row at a time: its elements share scales
             const std::vector<float> row(token.y.begin(), token.y.end());
-            storeSmallRow(y.dtype, row.data(), row.size(), operands.data[VKATTN_Y] + bytesBefore(y.dtype, y.index(token.entry, id.g, token.to, 0)));
+            storeSmallRow(y.dtype, row.data(), row.size(),
+                          operands.data[VKATTN_Y] + bytesBefore(y.dtype, y.index(token.entry, id.g, token.to, 0)));
             continue;
         }
         for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {token.entry, id.g, token.to, d}, token.y[d]);
@@ -173,7 +174,6 @@ extern "C" vkattn_result vkattnCpuOracleOperation(const vkattn_operation *operat
     if (operation->kind == VKATTN_ATTENTION_STATISTICS) return oracleStatistics(operation->of.attentionStatistics, memory, count, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS) return oracleVisibleBlocks(operation->of.visibleBlocks, memory, count, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION) return oracleLinear(operation->of.linearAttention, memory, count, why);
-    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
-        return oracleLinearGradient(operation->of.linearGradient, memory, count, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT) return oracleLinearGradient(operation->of.linearGradient, memory, count, why);
     return computeBound(makeOperation, operation, memory, count, why, "a few rows", compute);
 }

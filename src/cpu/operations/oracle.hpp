@@ -149,7 +149,7 @@ struct OracleNormGradient {
 
 // A token of rotary embedding or append.
 struct OracleToken {
-    bool written = false; // false: the token lies past the end of the cache
+    bool written = false;       // false: the token lies past the end of the cache
     uint64_t entry = 0, to = 0; // the batch entry, or page, and the token of Y
     std::vector<double> y;
     std::vector<double> magnitude; // |x0 c| + |x1 s| and its like; less than 0: the element is copied

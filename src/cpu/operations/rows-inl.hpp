@@ -246,8 +246,8 @@ HWY_INLINE float sharesOf(const OperationCall &call, uint32_t b, uint32_t g, uin
         if (!(shares[t] == -infinity)) sum += std::exp(static_cast<double>(shares[t]) - static_cast<double>(maximum));
     for (uint32_t t = 0; t < o.parts; ++t)
         shares[t] = shares[t] == -infinity ? -1
-                    : number               ? static_cast<float>(std::exp(static_cast<double>(shares[t]) - static_cast<double>(maximum)) / sum)
-                                           : nan;
+                    : number ? static_cast<float>(std::exp(static_cast<double>(shares[t]) - static_cast<double>(maximum)) / sum)
+                             : nan;
     if (!number) return nan;
     return sum > 0 ? static_cast<float>(static_cast<double>(maximum) + std::log(sum)) : -infinity;
 }

@@ -187,7 +187,8 @@ class RowChecker {
             }
             const double scale = type == VKATTN_Q4_0 ? extreme / -8 : std::abs(extreme) / 127;
             // The scale's own: where it is stored, and by the division.
-            const double ofScale = halfUlp(scale, type == VKATTN_INT8 ? VKATTN_F32 : VKATTN_F16) + std::abs(scale) * 0x1p-20 + smallestNormal;
+            const double ofScale =
+                halfUlp(scale, type == VKATTN_INT8 ? VKATTN_F32 : VKATTN_F16) + std::abs(scale) * 0x1p-20 + smallestNormal;
             const bool overflows = type != VKATTN_INT8 && std::abs(scale) >= 65519;
             for (uint32_t d = first; d < end; ++d) {
                 const double steps = scale == 0 ? 0 : token_.y[d] / scale, most = type == VKATTN_Q4_0 ? std::min(steps, 7.0) : steps;
@@ -212,7 +213,8 @@ class RowChecker {
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const OracleHadamard expected(o_, operands_, id, d);
             // What fp32 cannot hold before it is divided.
-            const bool overflow = std::isfinite(expected.magnitude) && expected.magnitude * std::sqrt(static_cast<double>(o_.block)) > 0x1p127;
+            const bool overflow =
+                std::isfinite(expected.magnitude) && expected.magnitude * std::sqrt(static_cast<double>(o_.block)) > 0x1p127;
             compare(VKATTN_Y, {id.b, id.g, id.r, d}, expected.y, roundings * (unit * expected.magnitude + smallestNormal) * 1.01, overflow);
         }
     }
@@ -234,7 +236,8 @@ class RowChecker {
                 // A share below the normal numbers may count as 0, and 0 times infinity is NaN.
                 const bool flushed = merge_.share[t] < 4 * smallestNormal;
                 eitherWay = eitherWay || (flushed && std::isinf(x));
-                if (std::isfinite(x)) bound += merge_.share[t] * errorOfWeight(t) * std::abs(x) + (flushed ? 4 * smallestNormal * std::abs(x) : 0);
+                if (std::isfinite(x))
+                    bound += merge_.share[t] * errorOfWeight(t) * std::abs(x) + (flushed ? 4 * smallestNormal * std::abs(x) : 0);
             }
             const double got = elementOf(o_, operands_, VKATTN_Y, id.b, id.g, id.r, d);
             if (eitherWay && !std::isfinite(expected.y) && !std::isfinite(got)) continue;
@@ -350,8 +353,7 @@ extern "C" vkattn_result vkattnCpuVerifyOperation(const vkattn_operation *operat
         return verifyStatistics(operation->of.attentionStatistics, memory, count, options, report, why);
     if (operation->kind == VKATTN_VISIBLE_BLOCKS)
         return verifyVisibleBlocks(operation->of.visibleBlocks, memory, count, options, report, why);
-    if (operation->kind == VKATTN_LINEAR_ATTENTION)
-        return verifyLinear(operation->of.linearAttention, memory, count, options, report, why);
+    if (operation->kind == VKATTN_LINEAR_ATTENTION) return verifyLinear(operation->of.linearAttention, memory, count, options, report, why);
     if (operation->kind == VKATTN_LINEAR_ATTENTION_GRADIENT)
         return verifyLinearGradient(operation->of.linearGradient, memory, count, options, report, why);
     return verifyBound(makeOperation, operation, memory, count, options, report, why, "the oracle's rows", verify);

@@ -17,8 +17,9 @@ namespace vkattn {
 // Returns the page of key j of batch entry b, and -1 where what the table has is no page of the pool.
 [[nodiscard]] inline int64_t oraclePage(const Problem &p, const Operands &operands, uint32_t b, uint32_t j) {
     const uint32_t place = j / p.tensor(VKATTN_K).extent[2];
-    const auto page = static_cast<int32_t>(p.pageIndices ? operands.word(VKATTN_PAGE_INDICES, uint64_t{operands.word(VKATTN_PAGE_INDPTR, b)} + place)
-                                                         : operands.word(VKATTN_PAGE_TABLE, uint64_t{b} * p.tablePages + place));
+    const auto page =
+        static_cast<int32_t>(p.pageIndices ? operands.word(VKATTN_PAGE_INDICES, uint64_t{operands.word(VKATTN_PAGE_INDPTR, b)} + place)
+                                           : operands.word(VKATTN_PAGE_TABLE, uint64_t{b} * p.tablePages + place));
     return page >= 0 && static_cast<uint32_t>(page) < p.tensor(VKATTN_K).extent[0] ? page : -1;
 }
 
@@ -26,8 +27,7 @@ namespace vkattn {
 class OraclePair {
   public:
     OraclePair(const Problem &p, const Operands &operands, const Sequence &sequence, uint32_t b, uint32_t h, uint32_t i)
-        : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i),
-          position_(positionOf(p, operands, sequence, b, i)),
+        : p_(p), operands_(operands), s_(sequence), b_(b), h_(h), i_(i), position_(positionOf(p, operands, sequence, b, i)),
           blocks_(p, operands, b, h, i / std::max(p.rules.blocks.queries, 1u)),
           program_(programPair(p, operands, b, h, i, position_, sequence.queries, sequence.keys)) {}
 
@@ -46,7 +46,7 @@ class OraclePair {
         if (hasBias() && bias(j) == -std::numeric_limits<float>::infinity()) return false;
         // Document of i = document of j.
         if (p_.has(VKATTN_DOC_IDS_Q) && queryDocument() != keyDocument(j)) return false;
-        if (p_.paged() && oraclePage(p_, operands_, s_.batch, j) < 0) return false;    // table[b][j / page tokens] is a page
+        if (p_.paged() && oraclePage(p_, operands_, s_.batch, j) < 0) return false;  // table[b][j / page tokens] is a page
         if (p_.program.hides() && !p_.program.program->visible(at(j))) return false; // visible(b, h, i, j)
         return true;
     }
@@ -159,7 +159,8 @@ class OraclePair {
         return operands_.word(VKATTN_DOC_IDS_Q, uint64_t{s_.batch} * p_.tensor(VKATTN_Q).extent[2] + s_.query(i_));
     }
     [[nodiscard]] uint32_t keyDocument(uint32_t j) const {
-        return operands_.word(VKATTN_DOC_IDS_K, uint64_t{s_.batch} * (p_.ragged() ? p_.tensor(VKATTN_K).extent[2] : p_.keyTokens) + s_.key(j));
+        return operands_.word(VKATTN_DOC_IDS_K,
+                              uint64_t{s_.batch} * (p_.ragged() ? p_.tensor(VKATTN_K).extent[2] : p_.keyTokens) + s_.key(j));
     }
     [[nodiscard]] float slope() const { return operands_.number(VKATTN_ALIBI_SLOPES, h_); }
 

@@ -155,7 +155,8 @@ template <class Real> struct Row {
         if (p.program.sumless()) {
             for (Real &w : weights) w = static_cast<Real>(pair.rowWeight(static_cast<double>(w)));
             sum = 1;
-            lse = std::any_of(weights.begin(), weights.end(), [](Real w) { return std::isnan(w); }) ? std::numeric_limits<Real>::quiet_NaN() : Real(0);
+            lse = std::any_of(weights.begin(), weights.end(), [](Real w) { return std::isnan(w); }) ? std::numeric_limits<Real>::quiet_NaN()
+                                                                                                    : Real(0);
         } else {
             sum = sink == -infinity ? Real(0) : std::exp(sink - maximum);
             if (goesOn) sum += std::exp(priorLse - maximum);
@@ -211,7 +212,8 @@ template <class Real> struct Row {
         goesOn = priorLse != -std::numeric_limits<Real>::infinity();
         priorOut.resize(p.valueDim);
         for (uint32_t d = 0; goesOn && d < p.valueDim; ++d)
-            priorOut[d] = static_cast<Real>(loadElement(operands.data[VKATTN_PRIOR_OUT], outs.dtype, outs.index(sequence.batch, h, token, d)));
+            priorOut[d] =
+                static_cast<Real>(loadElement(operands.data[VKATTN_PRIOR_OUT], outs.dtype, outs.index(sequence.batch, h, token, d)));
     }
     static Real dot(const Real *a, const float *b, uint32_t n) {
         // The sums are independent, so that the loop is not one long chain of dependent additions.

@@ -54,7 +54,8 @@ class Checker {
         flushed_.assign(p_.valueDim, smallestNormal); // the smallest normal number of the output
         for (size_t n = 0; n < row.visible.size(); ++n) {
             const double ofScore = scoreRounding + roundingOfAdded(row, n);
-            const double weight = std::abs(row.weights[n]), moved = p_.program.sumless() ? movedBy(row, n, ofScore) : weight * (ofScore + addedRounding);
+            const double weight = std::abs(row.weights[n]),
+                         moved = p_.program.sumless() ? movedBy(row, n, ofScore) : weight * (ofScore + addedRounding);
             for (uint32_t d = 0; row.factors[n] != 0 && d < p_.valueDim; ++d) { // a dropped value is unread
                 const double v = std::abs(static_cast<double>(kv.value(row.visible[n])[d]) * row.weighings[n]) * row.factors[n];
                 absolute_[d] += weight * v;

@@ -142,8 +142,8 @@ class StatisticsOfRows {
         const bool lookUps = hasLookUps(p_);
         bool hides = rows_ < panelRows || first < commonBegin_ || last > commonEnd_;
         if (lookUps) {
-            const Pairs found = lookUpPairs(call_.forward, s_, unit_.b, panel_.places, rows_, first, last, part(at_.pairs), panelRows,
-                                              p_.rules.showRuns());
+            const Pairs found =
+                lookUpPairs(call_.forward, s_, unit_.b, panel_.places, rows_, first, last, part(at_.pairs), panelRows, p_.rules.showRuns());
             if (found == Pairs::noneVisible) {
                 std::fill(pairs(first), pairs(last), round == Round::first ? minusInfinity : 0.0f);
                 return;

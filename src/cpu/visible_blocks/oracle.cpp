@@ -61,7 +61,7 @@ void compute(const VisibleBlocks &v, const Operands &operands) {
 void verify(const VisibleBlocks &v, const Operands &operands, const vkattn_verify_options &, vkattn_verify_report &report) {
     report = {};
     Tally tally;
-    const auto compare = [&](vkattn_role role, const uint32_t (&index)[4], uint64_t at, uint32_t expected) {
+    const auto compare = [&](vkattn_role role, const uint32_t(&index)[4], uint64_t at, uint32_t expected) {
         const uint32_t got = operands.word(role, at);
         const double error = got == expected ? 0 : infinite;
         tally.note(role, index, {static_cast<double>(got), static_cast<double>(expected), error, 0, got == expected});

@@ -11,7 +11,8 @@ vkattn_result makePages(const vkattn_problem &p, Problem &out, vkattn_diagnostic
     if (!table && !csr) {
         if (!p.tablePages) return VKATTN_OK;
         return fail(why, invalid,
-                    "tablePages is %u without pages; set VKATTN_PAGE_TABLE in presentRoles or pageIndices, or leave tablePages 0", p.tablePages);
+                    "tablePages is %u without pages; set VKATTN_PAGE_TABLE in presentRoles or pageIndices, or leave tablePages 0",
+                    p.tablePages);
     }
     if (table && csr)
         return fail(why, invalid, "pageIndices is %u with VKATTN_PAGE_TABLE in presentRoles; pages lie in a table or in CSR, not in both",
@@ -19,7 +20,8 @@ vkattn_result makePages(const vkattn_problem &p, Problem &out, vkattn_diagnostic
     if (present(VKATTN_CU_SEQ_Q))
         return fail(why, invalid, "pages and cu_seqlens are both given; sequences with pages are batch entries with key lengths");
     if (csr && present(VKATTN_KEY_LENGTHS))
-        return fail(why, invalid, "key lengths and pageIndices are both given; pages in CSR have their lengths in VKATTN_LAST_PAGE_LENGTHS");
+        return fail(why, invalid,
+                    "key lengths and pageIndices are both given; pages in CSR have their lengths in VKATTN_LAST_PAGE_LENGTHS");
     if (!absent(p.scores))
         return fail(why, invalid, "scores have a layout with pages, and absent pages have no keys to score; leave one of the two out");
     out.pageTokens = out.tensor(VKATTN_K).extent[2], out.tablePages = p.tablePages, out.pageIndices = p.pageIndices;

@@ -7,12 +7,13 @@ namespace vkattn {
 namespace {
 
 // `own` is a segment of `first`, and differs from it in the number of keys and in strides.
-vkattn_result checkSegment(const Tensor &own, const char *name, const Tensor &first, const char *firstName, uint32_t keys, vkattn_diagnostic *why) {
+vkattn_result checkSegment(const Tensor &own, const char *name, const Tensor &first, const char *firstName, uint32_t keys,
+                           vkattn_diagnostic *why) {
     const uint32_t expected[4] = {first.extent[0], first.extent[1], keys, first.extent[3]};
     if (const auto r = expectExtents(own, name, expected, 0, why)) return r;
     if (own.dtype != first.dtype)
-        return fail(why, invalid, "%s has dtype %d and %s has %d; segments of one problem have one type", name, static_cast<int>(own.dtype), firstName,
-                    static_cast<int>(first.dtype));
+        return fail(why, invalid, "%s has dtype %d and %s has %d; segments of one problem have one type", name, static_cast<int>(own.dtype),
+                    firstName, static_cast<int>(first.dtype));
     if (own.stride[3] != first.stride[3])
         return fail(why, invalid, "the dims of %s lie %lld apart and those of %s %lld; segments have one stride between dims", name,
                     static_cast<long long>(own.stride[3]), firstName, static_cast<long long>(first.stride[3]));
@@ -35,8 +36,8 @@ vkattn_result makeSegments(const vkattn_problem &p, Problem &out, vkattn_diagnos
         const vkattn_role kRole = roleOfSegment(VKATTN_K, n), vRole = roleOfSegment(VKATTN_V, n);
         const Tensor &k = out.tensor(kRole), &v = out.tensor(vRole);
         if (k.present() != v.present())
-            return fail(why, invalid, "%s has a layout without %s; a segment has both keys and values", roleName(k.present() ? kRole : vRole),
-                        roleName(k.present() ? vRole : kRole));
+            return fail(why, invalid, "%s has a layout without %s; a segment has both keys and values",
+                        roleName(k.present() ? kRole : vRole), roleName(k.present() ? vRole : kRole));
         if (!k.present()) {
             ended = true;
             continue;
@@ -50,8 +51,8 @@ vkattn_result makeSegments(const vkattn_problem &p, Problem &out, vkattn_diagnos
         if (const auto r = checkSegment(v, roleName(vRole), out.tensor(VKATTN_V), roleName(VKATTN_V), k.extent[2], why)) return r;
         const uint64_t keys = uint64_t{out.keyTokens} + k.extent[2];
         if (keys > maxTokens)
-            return fail(why, invalid, "the segments up to %s have %llu keys, expected at most %u", roleName(kRole), static_cast<unsigned long long>(keys),
-                        maxTokens);
+            return fail(why, invalid, "the segments up to %s have %llu keys, expected at most %u", roleName(kRole),
+                        static_cast<unsigned long long>(keys), maxTokens);
         out.keyTokens = static_cast<uint32_t>(keys);
         out.segments.first[++out.segments.count] = out.keyTokens;
     }

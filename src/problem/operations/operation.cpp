@@ -16,7 +16,8 @@
 namespace vkattn {
 namespace {
 
-constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20, maxParts = 256, maxMergedDims = 1u << 16, maxRotatedDims = 1u << 16;
+constexpr uint32_t maxInner = 1u << 20, maxIn = 1u << 19, maxOut = 1u << 24, maxRotaryDims = 1u << 16, maxAveraged = 1u << 20,
+                   maxParts = 256, maxMergedDims = 1u << 16, maxRotatedDims = 1u << 16;
 constexpr uint64_t maxProducts = 1ull << 60; // of a projection
 
 constexpr uint32_t f32Only = 1u << VKATTN_F32, words = 1u << VKATTN_BITS32;
@@ -332,9 +333,10 @@ vkattn_result checkMerge(Operation &o, vkattn_diagnostic *why) {
     o.batch /= o.parts;
     for (const OperationOperand &each : operandsOf(VKATTN_MERGE)) {
         if (!o.tensor(each.role).present()) continue;
-        const bool ofParts = each.role == VKATTN_X || each.role == VKATTN_X_LSE, ofRows = each.role == VKATTN_X_LSE || each.role == VKATTN_LSE;
-        if (const auto r =
-                expectExtents(o.tensor(each.role), each.name, {ofParts ? entries : o.batch, o.groups, o.rows, ofRows ? 1 : o.inner}, 0, why))
+        const bool ofParts = each.role == VKATTN_X || each.role == VKATTN_X_LSE,
+                   ofRows = each.role == VKATTN_X_LSE || each.role == VKATTN_LSE;
+        if (const auto r = expectExtents(o.tensor(each.role), each.name,
+                                         {ofParts ? entries : o.batch, o.groups, o.rows, ofRows ? 1 : o.inner}, 0, why))
             return r;
     }
     return VKATTN_OK;
@@ -344,10 +346,13 @@ vkattn_result checkHadamard(Operation &o, vkattn_diagnostic *why) {
     constexpr uint32_t mostBlock = 1024;
     if (o.inner > maxRotatedDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxRotatedDims);
     const uint32_t largest = std::min(o.inner & (0u - o.inner), mostBlock); // a power of two that divides the dims
-    if (largest < 2) return fail(why, invalid, "x has %u dims, and a Hadamard matrix takes blocks of 2, 4, 8, ... of them; give an even number", o.inner);
+    if (largest < 2)
+        return fail(why, invalid, "x has %u dims, and a Hadamard matrix takes blocks of 2, 4, 8, ... of them; give an even number",
+                    o.inner);
     if (o.block == 0) o.block = largest;
     if (o.block < 2 || o.block > largest || o.block & (o.block - 1))
-        return fail(why, invalid, "hadamard.block is %u with %u dims, expected a power of two from 2 to %u, or 0 for the largest", o.block, o.inner, largest);
+        return fail(why, invalid, "hadamard.block is %u with %u dims, expected a power of two from 2 to %u, or 0 for the largest", o.block,
+                    o.inner, largest);
     return expectExtents(o.tensor(VKATTN_Y), "y", {o.batch, o.groups, o.rows, o.inner}, 0, why);
 }
 
@@ -468,8 +473,7 @@ bool Operation::inPlace(vkattn_role output, vkattn_role input) const {
     if (kind == VKATTN_PROJECTION) return output == VKATTN_Y && input == VKATTN_RESIDUAL;
     if (kind == VKATTN_NORM || kind == VKATTN_DROP) return input == VKATTN_X || input == VKATTN_RESIDUAL;
     if (kind == VKATTN_ADVANCE || kind == VKATTN_HADAMARD) return output == VKATTN_Y && input == VKATTN_X;
-    if (kind == VKATTN_MERGE)
-        return (output == VKATTN_Y && input == VKATTN_X) || (output == VKATTN_LSE && input == VKATTN_X_LSE);
+    if (kind == VKATTN_MERGE) return (output == VKATTN_Y && input == VKATTN_X) || (output == VKATTN_LSE && input == VKATTN_X_LSE);
     return kind == VKATTN_ROTARY && !appends() && output == VKATTN_Y && input == VKATTN_X;
 }
 

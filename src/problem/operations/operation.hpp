@@ -37,19 +37,18 @@ struct Operation {
     vkattn_projection_kernel projection{}; // the one that was asked for
     float epsilon = 0;
     uint32_t by = 0, limit = 0; // advance
-    // Extents of X, and of Y where a merge has several parts in X: batch entries, groups (or heads), rows (or tokens) and inner dims (in, or dims).
-    // The groups of a mean are those of Y, one.
-    // Words are rows of one element, so that they are cut and shared out as rows are.
+    // Extents of X, and of Y where a merge has several parts in X: batch entries, groups (or heads), rows (or tokens) and inner dims (in,
+    // or dims). The groups of a mean are those of Y, one. Words are rows of one element, so that they are cut and shared out as rows are.
     uint32_t batch = 0, groups = 0, rows = 0, inner = 0;
     // Projection: out. Otherwise: inner.
     uint32_t out = 0;
     uint32_t cacheRows = 0; // the tokens that a batch entry has room for, where tokens are appended; otherwise rows
     // Append into pages: those of the pool, the tokens of one, and those of a batch entry in the table; otherwise 0.
     uint32_t poolPages = 0, pageTokens = 0, tablePages = 0;
-    uint32_t rotated = 0;   // rotary: the dims that are rotated
-    uint32_t averaged = 0;  // mean: the groups of X
-    uint32_t parts = 1;     // merge: entries of X for each batch entry
-    uint32_t block = 0;     // hadamard
+    uint32_t rotated = 0;  // rotary: the dims that are rotated
+    uint32_t averaged = 0; // mean: the groups of X
+    uint32_t parts = 1;    // merge: entries of X for each batch entry
+    uint32_t block = 0;    // hadamard
     // Keep, whose rows are words of Y, and drop. See problem/dropout.hpp.
     uint64_t dropoutThreshold = 0, seed = 0;
     uint32_t dropoutOffset = 0, columns = 0;

@@ -32,7 +32,8 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
 // The index of a word among those allowed.
 [[nodiscard]] size_t parseWord(const std::string &option, const std::string &text, std::span<const char *const> words);
 // By vkattn_dtype.
-inline constexpr std::array<const char *, 10> dtypeNames = {"f32", "f16", "bf16", "bool8", "bits32", "fp8e4m3", "fp8e5m2", "q8_0", "q4_0", "int8"};
+inline constexpr std::array<const char *, 10> dtypeNames = {"f32",     "f16",     "bf16", "bool8", "bits32",
+                                                            "fp8e4m3", "fp8e5m2", "q8_0", "q4_0",  "int8"};
 // A type of caches that is smaller than the numbers it stands for, the value of --kv-type.
 inline constexpr const char *cacheTypes = "fp8e4m3|fp8e5m2|q8_0|q4_0|int8";
 [[nodiscard]] vkattn_dtype parseCacheType(const std::string &option, const std::string &text);

@@ -11,8 +11,11 @@ vkattn_result foldBatch(const DeviceTensor &tensor, const char *name, uint32_t g
     const uint32_t entries = layout.extent[0] / groups, rows = layout.extent[2];
     const int64_t step = rows == 1 ? layout.strideElems[0] : layout.strideElems[2];
     if (entries > 1 && rows > 1 && layout.strideElems[0] != static_cast<int64_t>(rows) * layout.strideElems[2])
-        return failed(invalid, std::string(name) + " of a cascade has " + std::to_string(rows) + " queries whose batch entries do not follow each other: give one query each, " +
-                                   "or a token-major tensor, [batch, token, head, dim] in memory", why);
+        return failed(invalid,
+                      std::string(name) + " of a cascade has " + std::to_string(rows) +
+                          " queries whose batch entries do not follow each other: give one query each, " +
+                          "or a token-major tensor, [batch, token, head, dim] in memory",
+                      why);
     if (entries > 1) {
         layout.extent[2] = entries * rows;
         layout.strideElems[2] = step;
@@ -38,16 +41,22 @@ const char *besideLevels(const AttentionOf &own) {
 vkattn_result attentionsOf(const CascadeOf &cascade, std::vector<AttentionOf> &out, std::string *why) {
     const AttentionOf &own = cascade.own;
     for (const auto &[tensor, name] : {std::pair{&own.q, "q"}, {&own.out, "out"}, {&own.lse, "lse"}})
-        if (!*tensor) return failed(invalid, std::string("own.") + name + " of a cascade has no tensor; the levels go on from each other in out and lse", why);
+        if (!*tensor)
+            return failed(invalid,
+                          std::string("own.") + name + " of a cascade has no tensor; the levels go on from each other in out and lse", why);
     if (const char *const other = besideLevels(own))
-        return failed(invalid, std::string("own has ") + other + " in a cascade, whose levels are seen whole; leave that out, or the levels", why);
+        return failed(invalid,
+                      std::string("own has ") + other + " in a cascade, whose levels are seen whole; leave that out, or the levels", why);
     const uint32_t batch = own.q.layout().extent[0];
     for (const CascadeLevel &level : cascade.levels) {
         const std::string which = "level " + std::to_string(out.size()) + " of the cascade";
         if (!level.k || !level.v) return failed(invalid, which + " has no k or no v", why);
         const uint32_t groups = level.k.layout().extent[0];
         if (groups == 0 || batch % groups != 0)
-            return failed(invalid, which + " has " + std::to_string(groups) + " groups, expected a number that divides the " + std::to_string(batch) + " sequences", why);
+            return failed(invalid,
+                          which + " has " + std::to_string(groups) + " groups, expected a number that divides the " +
+                              std::to_string(batch) + " sequences",
+                          why);
         AttentionOf step{};
         step.k = level.k, step.v = level.v, step.keyLengths = level.keyLengths;
         step.options.flags = own.options.flags & (VKATTN_SCALE | VKATTN_DETERMINISTIC);

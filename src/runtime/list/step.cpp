@@ -36,8 +36,7 @@ vkattn_result ListStep::describe(const vkattn_operation &operation, std::vector<
     if (const auto r = vkattnValidateOperation(&operation, &diagnostic)) return failed(r, diagnostic.message, why);
     if (const uint32_t slices = slicesOf(operation); slices > 1)
         return failed(invalid,
-                      "sliceCount is " + std::to_string(slices) +
-                          ": a list is one submission; leave sliceCount 0, or use Runtime::run",
+                      "sliceCount is " + std::to_string(slices) + ": a list is one submission; leave sliceCount 0, or use Runtime::run",
                       why);
     switch (operation.kind) {
     case VKATTN_ATTENTION:

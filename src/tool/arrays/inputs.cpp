@@ -165,8 +165,8 @@ void Input::makeLayout(bool hasHeads, bool hasDims) {
     // A number for each row: the last dimension is 1.
     const bool ofTokens = role_ == VKATTN_WRITE_STRENGTH || (role_ == VKATTN_DECAY && !hasDims && shape.size() < 4);
     const bool isLse = role_ == VKATTN_D_LSE || role_ == VKATTN_X_LSE || role_ == VKATTN_PRIOR_LSE, ofRows = isLse || ofTokens;
-    layout_.dtype = role_ == VKATTN_MASK                                   ? VKATTN_BOOL8
-                    : role_ == VKATTN_BIT_MASK                             ? VKATTN_BITS32
+    layout_.dtype = role_ == VKATTN_MASK                    ? VKATTN_BOOL8
+                    : role_ == VKATTN_BIT_MASK              ? VKATTN_BITS32
                     : header().type == npyFloat16 && !isLse ? VKATTN_F16
                                                             : VKATTN_F32;
     const size_t missing = 4 - shape.size() - (ofRows ? 1 : 0);
@@ -207,8 +207,7 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         break;
     case VKATTN_KEY_LENGTHS:
     case VKATTN_PREFIX_LENGTHS:
-        readClamped(buffer, 0,
-                    operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : keysOf(*operation.of.attention),
+        readClamped(buffer, 0, operation.kind == VKATTN_PROJECTION ? operation.of.projection->x.extent[3] : keysOf(*operation.of.attention),
                     role_ == VKATTN_PREFIX_LENGTHS ? "prefix lengths" : "key lengths");
         break;
     case VKATTN_QUERY_OFFSETS:
@@ -362,7 +361,8 @@ uint32_t Input::readPagePlaces(uint32_t pages) {
 // In C order. What no page of any pool can be becomes -1.
 void Input::readPages(const HostBuffer &into) {
     auto *page = reinterpret_cast<int32_t *>(into.data());
-    for (const int64_t given : readNumbers()) *page++ = given < 0 || given > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(given);
+    for (const int64_t given : readNumbers())
+        *page++ = given < 0 || given > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(given);
 }
 
 // A bit for each token; one row of a file is that of all batch entries.
@@ -427,9 +427,7 @@ std::vector<int64_t> Input::readNumbers() {
     std::vector<int64_t> numbers(static_cast<size_t>(header().dataBytes / header().type.itemBytes));
     const uint64_t rows = shape.empty() ? 1 : shape[0], columns = numbers.size() / std::max<uint64_t>(rows, 1);
     const bool swapped = header().fortranOrder && shape.size() == 2;
-    readIntegers([&](uint64_t n, int64_t given) {
-        numbers[static_cast<size_t>(swapped ? n % rows * columns + n / rows : n)] = given;
-    });
+    readIntegers([&](uint64_t n, int64_t given) { numbers[static_cast<size_t>(swapped ? n % rows * columns + n / rows : n)] = given; });
     return numbers;
 }
 

@@ -21,8 +21,8 @@ namespace vkattn::tool {
 }
 // Arrays without a layout, of 32-bit words.
 [[nodiscard]] constexpr bool isSmallArray(vkattn_role role) {
-    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE || isPageArray(role) || role == VKATTN_QUERY_OFFSETS ||
-           role == VKATTN_KEY_OFFSETS || isProgramBuffer(role);
+    return (role >= VKATTN_KEY_LENGTHS && role < VKATTN_WQ) || role == VKATTN_BLOCK_MASK || role == VKATTN_PAGE_TABLE ||
+           isPageArray(role) || role == VKATTN_QUERY_OFFSETS || role == VKATTN_KEY_OFFSETS || isProgramBuffer(role);
 }
 
 class Input {

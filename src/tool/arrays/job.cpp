@@ -150,8 +150,8 @@ void describePages(std::vector<Input> &inputs, const Operand &q, vkattn_problem 
         if (input.role() != VKATTN_PAGE_TABLE) continue;
         const std::vector<uint64_t> &shape = input.header().shape;
         if (shape.size() != 2 || shape[0] != entries || shape[1] == 0 || shape[1] * problem.k.extent[token] > 1u << 30)
-            throw Failure(input.text() + ": expected a row of pages for each batch entry of " + q.text + ", shape (" + std::to_string(entries) +
-                          ", pages), at most 2^30 keys together");
+            throw Failure(input.text() + ": expected a row of pages for each batch entry of " + q.text + ", shape (" +
+                          std::to_string(entries) + ", pages), at most 2^30 keys together");
         problem.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE);
         problem.tablePages = static_cast<uint32_t>(shape[1]);
     }
@@ -222,7 +222,8 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
             continue;
         case VKATTN_DOC_IDS_Q:
         case VKATTN_DOC_IDS_K:
-            checkTokens(input, problem.q.extent[batch], input.role() == VKATTN_DOC_IDS_Q ? problem.q.extent[token] : keysOf(problem), "document id");
+            checkTokens(input, problem.q.extent[batch], input.role() == VKATTN_DOC_IDS_Q ? problem.q.extent[token] : keysOf(problem),
+                        "document id");
             break;
         default:
             if (const char *each = ofEachHead(input.role())) checkCount(input, pairs[head], std::string(each) + " for each query head");

@@ -50,7 +50,8 @@ void requireSomething(const Operand &operand, uint32_t maxDim) {
 
 vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst) {
     if (dimensions != 4)
-        throw Failure(text + ": a pool of pages has 4 dimensions, " + (headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]"));
+        throw Failure(text + ": a pool of pages has 4 dimensions, " +
+                      (headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]"));
     if (headsFirst) return pool;
     std::swap(pool.extent[head], pool.extent[token]);
     std::swap(pool.strideElems[head], pool.strideElems[token]);

@@ -82,7 +82,8 @@ AppendJob describeJob(const AppendArguments &arguments) {
 // A position as the library takes it: what has no place stays without one.
 uint32_t startOf(int64_t position, const AppendJob &job) {
     if (position < 0) return std::numeric_limits<uint32_t>::max();
-    if (job.append.flags & VKATTN_APPEND_RING && job.capacity > 0) return static_cast<uint32_t>(static_cast<uint64_t>(position) % job.capacity);
+    if (job.append.flags & VKATTN_APPEND_RING && job.capacity > 0)
+        return static_cast<uint32_t>(static_cast<uint64_t>(position) % job.capacity);
     return static_cast<uint32_t>(std::min<int64_t>(position, std::numeric_limits<int32_t>::max()));
 }
 

@@ -43,7 +43,9 @@ MergeJob describeJob(const MergeArguments &arguments) {
         if (job.inputs[t].layout().dtype == VKATTN_F16) job.inputs[t].roundTo(VKATTN_F32);
     for (const Dimension dimension : {batch, head, token})
         requireEqual({out.text(), out.layout()}, {lse.text(), lse.layout()}, dimension,
-                     dimension == batch ? "batch" : dimension == head ? "heads" : "tokens");
+                     dimension == batch  ? "batch"
+                     : dimension == head ? "heads"
+                                         : "tokens");
 
     const uint32_t *extent = out.layout().extent;
     const vkattn_dtype dtype = narrow ? VKATTN_F16 : VKATTN_F32;

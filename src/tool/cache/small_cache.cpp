@@ -41,8 +41,10 @@ HostBuffer narrowed(const float *from, const vkattn_layout &fromLayout, const vk
         for (uint32_t h = 0; h < e[head]; ++h)
             for (uint32_t t = 0; t < e[token]; ++t) {
                 const float *own = from + elementOf(fromLayout, b, h, t);
-                for (uint32_t d = 0; d < e[dim]; ++d) row[d] = own[static_cast<int64_t>(d) * (e[dim] > 1 ? fromLayout.strideElems[dim] : 0)];
-                convert(VKATTN_F32, row.data(), toLayout.dtype, cache.data() + bytesBefore(toLayout.dtype, elementOf(toLayout, b, h, t)), row.size());
+                for (uint32_t d = 0; d < e[dim]; ++d)
+                    row[d] = own[static_cast<int64_t>(d) * (e[dim] > 1 ? fromLayout.strideElems[dim] : 0)];
+                convert(VKATTN_F32, row.data(), toLayout.dtype, cache.data() + bytesBefore(toLayout.dtype, elementOf(toLayout, b, h, t)),
+                        row.size());
             }
     return cache;
 }

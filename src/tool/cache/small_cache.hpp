@@ -14,6 +14,7 @@ namespace vkattn::tool {
 void addSmallCache(Job &job, HostArrays &arrays);
 
 // Computes attention with the keys and values of the files, and compares the job's result with it. Throws Failure.
-[[nodiscard]] ReportedCache compareWithFiles(const RunArguments &arguments, const OpenedRuntime &opened, Job &job, const HostArrays &arrays);
+[[nodiscard]] ReportedCache compareWithFiles(const RunArguments &arguments, const OpenedRuntime &opened, Job &job,
+                                             const HostArrays &arrays);
 
 } // namespace vkattn::tool

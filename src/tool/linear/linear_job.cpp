@@ -88,8 +88,9 @@ void describeGradients(const LinearArguments &arguments, LinearJob &job) {
         const std::string &path = arguments.files[name.gradient];
         if (path.empty()) continue;
         const Input &of = find(job, name.of);
-        const vkattn_dtype dtype = name.gradient == VKATTN_D_STATE_IN ? VKATTN_F32
-                                                                      : arguments.outDtype.value_or(of.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32);
+        const vkattn_dtype dtype = name.gradient == VKATTN_D_STATE_IN
+                                       ? VKATTN_F32
+                                       : arguments.outDtype.value_or(of.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32);
         *layoutOf(g, name.gradient) = dense(operandName(name.gradient).option + (" " + path), dtype, of.layout().extent);
     }
     if (arguments.lossScale) g.lossScale = *arguments.lossScale, g.presentRoles = VKATTN_PRESENT(VKATTN_NONFINITE);
@@ -122,9 +123,8 @@ LinearJob describeJob(const LinearArguments &arguments) {
 
     const Input &q = find(job, VKATTN_Q);
     const uint32_t heads = std::max({l.q.extent[head], l.k.extent[head], l.v.extent[head]});
-    l.out =
-        dense("the result", arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
-              {l.q.extent[batch], heads, l.q.extent[token], l.v.extent[dim]});
+    l.out = dense("the result", arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
+                  {l.q.extent[batch], heads, l.q.extent[token], l.v.extent[dim]});
     if (!arguments.files[VKATTN_STATE_OUT].empty()) describeState(job);
 
     const vkattn_operation described = operation(l);

@@ -54,8 +54,8 @@ struct RunArguments : ComputeArguments {
     uint32_t slices = 1;
     vkattn_score_stage scoresStage = VKATTN_SCORES_RAW;
     std::string projectK, projectV; // files of matrices over the tokens of keys and values; empty: none, and that of the keys
-    bool headsFirst = false;   // of pages: [page, head, token, dim]. Of `run` and `explain`
-    uint32_t valuesInKeys = 0; // the value dim, where values are the first dims of the keys
+    bool headsFirst = false;        // of pages: [page, head, token, dim]. Of `run` and `explain`
+    uint32_t valuesInKeys = 0;      // the value dim, where values are the first dims of the keys
 
     std::optional<std::string> tuning;   // a file; otherwise
     bool findTuning = true;              // the one in the default place, where there is one

@@ -176,8 +176,8 @@ void printForward(const RunResult &backward, const RunResult &forward) {
 
 void printBlocks(const ReportedBlocks &lists) {
     const double all = std::max(lists.blocks, 1.0);
-    std::cout << "blocks    " << lists.queries << " x " << lists.keys << ": " << 100 * lists.listed / all << " % visited, " << 100 * lists.full / all
-              << " % full, found in " << lists.result.milliseconds << " ms\n";
+    std::cout << "blocks    " << lists.queries << " x " << lists.keys << ": " << 100 * lists.listed / all << " % visited, "
+              << 100 * lists.full / all << " % full, found in " << lists.result.milliseconds << " ms\n";
 }
 
 void printProjection(const ReportedProjection &projection, const RunResult &attention) {
@@ -191,8 +191,8 @@ void printProjection(const ReportedProjection &projection, const RunResult &atte
 }
 
 void printCache(const ReportedCache &cache) {
-    std::cout << "cache     " << dtypeNames[cache.dtype] << ", " << byteText(cache.bytes) << "; error of the result against float32: at most "
-              << cache.maxError << ", root mean square " << cache.rmsError;
+    std::cout << "cache     " << dtypeNames[cache.dtype] << ", " << byteText(cache.bytes)
+              << "; error of the result against float32: at most " << cache.maxError << ", root mean square " << cache.rmsError;
     if (cache.rmsOfOut > 0) std::cout << " (" << 100 * cache.rmsError / cache.rmsOfOut << " % of the result's)";
     std::cout << "\n";
 }

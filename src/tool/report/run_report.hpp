@@ -32,7 +32,7 @@ struct ReportedStep {
 
 // The lists of blocks that were made before attention.
 struct ReportedBlocks {
-    uint32_t queries = 0, keys = 0;         // of a block
+    uint32_t queries = 0, keys = 0;          // of a block
     double blocks = 0, listed = 0, full = 0; // of all batch entries and heads; listed: with the full ones
     RunResult result{};
 };

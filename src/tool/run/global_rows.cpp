@@ -102,7 +102,8 @@ void GlobalRows::addPairs(const HostArrays &arrays, vkattn_problem &problem, Hos
                 const uint64_t at = ((uint64_t{b} * heads + h) * most_ + r) * keys;
                 auto *const visible = reinterpret_cast<unsigned char *>(mask.data()) + at;
                 vkattn_diagnostic why{};
-                if (vkattnCpuVisible(&p, operands.data(), static_cast<uint32_t>(operands.size()), b, h, i, visible, keys, &why) != VKATTN_OK)
+                if (vkattnCpuVisible(&p, operands.data(), static_cast<uint32_t>(operands.size()), b, h, i, visible, keys, &why) !=
+                    VKATTN_OK)
                     throw Failure(why.message);
                 if (!adds) continue;
                 auto *const added = reinterpret_cast<float *>(bias.data()) + at;
@@ -178,7 +179,8 @@ std::optional<Verification> GlobalRows::compute(const OpenedRuntime &opened, con
     if (arguments_.verify) verification = verify(*arguments_.verify, few, own, ran, "global rows");
     for (const auto &[role, whole, part] : {std::tuple{VKATTN_OUT, &p.out, &problem.out}, {VKATTN_LSE, &p.lse, &problem.lse}})
         if (part->extent[0] > 0)
-            move(*whole, static_cast<std::byte *>(operandOf(arrays, role).data), *part, static_cast<std::byte *>(operandOf(own, role).data), false);
+            move(*whole, static_cast<std::byte *>(operandOf(arrays, role).data), *part, static_cast<std::byte *>(operandOf(own, role).data),
+                 false);
     return verification;
 }
 

@@ -1,5 +1,6 @@
-// --q-global, --k-global and --v-global: Longformer's second projections (Beltagy et al. 2020), which serve the rows of global tokens. These
-// rows see all keys, so that they are an attention of their own: few queries, gathered, with a mask for what else hides keys from them.
+// --q-global, --k-global and --v-global: Longformer's second projections (Beltagy et al. 2020), which serve the rows of global tokens.
+// These rows see all keys, so that they are an attention of their own: few queries, gathered, with a mask for what else hides keys from
+// them.
 #pragma once
 
 #include "tool/arrays/job.hpp"
@@ -27,7 +28,7 @@ class GlobalRows {
 
     const RunArguments &arguments_;
     const Job &job_;
-    std::vector<Input> inputs_; // q, k, v
+    std::vector<Input> inputs_;               // q, k, v
     std::vector<std::vector<uint32_t>> rows_; // of each batch entry: its queries that are global tokens
     uint32_t most_ = 0;                       // of an entry
 };

@@ -83,8 +83,8 @@ const Arguments cpu = {"--device", "cpu"};
 TEST_F(AppendTool, helpNamesEveryOption) {
     const Outcome outcome = tool({"append", "--help"});
     EXPECT_EQ(outcome.status, 0);
-    for (const std::string option : {"--cache", "--new", "--positions", "--out", "--ring", "--page-table", "--page-layout", "--device", "--verify",
-                                     "--no-fallback", "--repeat", "--json"})
+    for (const std::string option : {"--cache", "--new", "--positions", "--out", "--ring", "--page-table", "--page-layout", "--device",
+                                     "--verify", "--no-fallback", "--repeat", "--json"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(tool({"--help"}).out.find("\n  append "), std::string::npos);
 }

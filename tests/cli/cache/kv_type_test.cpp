@@ -91,7 +91,8 @@ TEST_F(KvTypeRun, saysHowFarTheResultIsFromThatOfTheFiles) {
         const nlohmann::json cache = nlohmann::json::parse(outcome.out)["cache"];
         const std::vector<double> got = readNpy(file("o.npy")).values;
         double most = 0, sum = 0;
-        for (size_t n = 0; n < got.size(); n++) most = std::max(most, std::fabs(got[n] - exact[n])), sum += (got[n] - exact[n]) * (got[n] - exact[n]);
+        for (size_t n = 0; n < got.size(); n++)
+            most = std::max(most, std::fabs(got[n] - exact[n])), sum += (got[n] - exact[n]) * (got[n] - exact[n]);
         EXPECT_EQ(cache["dtype"], type.name);
         EXPECT_NEAR(cache["maxError"].get<double>(), most, 1e-6);
         EXPECT_NEAR(cache["rmsError"].get<double>(), std::sqrt(sum / static_cast<double>(got.size())), 1e-6);

@@ -55,7 +55,8 @@ class MergeTool : public CliTest {
             double largest = -infinity, sum = 0;
             for (const Array &each : lses_) largest = std::max(largest, each.values[row]);
             for (const Array &each : lses_) sum += each.values[row] == -infinity ? 0 : std::exp(each.values[row] - largest);
-            EXPECT_TRUE(sum > 0 ? std::abs(lse.values[row] - largest - std::log(sum)) < 1e-5 : lse.values[row] == -infinity) << lse.values[row];
+            EXPECT_TRUE(sum > 0 ? std::abs(lse.values[row] - largest - std::log(sum)) < 1e-5 : lse.values[row] == -infinity)
+                << lse.values[row];
             for (size_t d = 0; d < dims; d++) {
                 double expected = 0;
                 for (size_t t = 0; t < outs_.size(); t++)
@@ -141,7 +142,8 @@ TEST_F(MergeTool, reportsInJson) {
 TEST_F(MergeTool, refuses) {
     given(2, {2, 5, 6});
     const auto refused = [&](const Arguments &all, const std::vector<std::string> &words) { expectRefused(tool(all), words); };
-    refused({"merge", "--out", "a.npy", "b.npy", "--lse", "la.npy", "--to", "o.npy"}, {"--out has 2 files and --lse 1", "one of each for every part"});
+    refused({"merge", "--out", "a.npy", "b.npy", "--lse", "la.npy", "--to", "o.npy"},
+            {"--out has 2 files and --lse 1", "one of each for every part"});
     refused({"merge", "--out", "a.npy", "--to", "o.npy"}, {"--lse is required"});
     refused({"merge", "--out", "a.npy", "--lse", "la.npy"}, {"--to is required"});
     refused({"merge", "--out", "--json", "--lse", "la.npy", "--to", "o.npy"}, {"--out"});

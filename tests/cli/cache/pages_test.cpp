@@ -34,14 +34,16 @@ class PagesRun : public RunTest {
   private:
     void writePool(const std::string &name, const Array &from, bool headsFirst, const NpyOptions &npy) {
         const size_t first = headsFirst ? kvHeads : pageTokens, second = headsFirst ? pageTokens : kvHeads;
-        Array pool{{poolPages, first, second, dims}, std::vector<double>(poolPages * first * second * dims, std::numeric_limits<double>::quiet_NaN())};
+        Array pool{{poolPages, first, second, dims},
+                   std::vector<double>(poolPages * first * second * dims, std::numeric_limits<double>::quiet_NaN())};
         for (size_t b = 0; b < batch; b++)
             for (size_t h = 0; h < kvHeads; h++)
                 for (size_t j = 0; j < tablePages * pageTokens; j++)
                     for (size_t d = 0; d < dims; d++) {
                         const auto page = static_cast<size_t>(pages[b * tablePages + j / pageTokens]);
                         const size_t token = j % pageTokens, row = headsFirst ? h * pageTokens + token : token * kvHeads + h;
-                        pool.values[(page * first * second + row) * dims + d] = from.values[((b * kvHeads + h) * tablePages * pageTokens + j) * dims + d];
+                        pool.values[(page * first * second + row) * dims + d] =
+                            from.values[((b * kvHeads + h) * tablePages * pageTokens + j) * dims + d];
                     }
         writeNpy(file(name), pool, npy);
     }

@@ -83,7 +83,8 @@ Outcome LinearTest::checkGradients(const Arguments &options) {
             of.values[n] = was - step;
             const double expected = (above - loss()) / (2 * step);
             of.values[n] = was;
-            EXPECT_NEAR(got.values[n], expected, 1e-4 * (1 + std::abs(expected))) << rule << " " << features << " d" << name << " element " << n;
+            EXPECT_NEAR(got.values[n], expected, 1e-4 * (1 + std::abs(expected)))
+                << rule << " " << features << " d" << name << " element " << n;
         }
     }
     return outcome;

@@ -13,9 +13,9 @@ TEST_F(LinearRefusal, helpNamesEveryOption) {
     const Outcome outcome = tool({"linear", "--help"});
     EXPECT_EQ(outcome.status, 0);
     for (const std::string option :
-         {"--q",      "--k",           "--v",        "--out",       "--rule",  "--features", "--omega",        "--causal",
-          "--decay",  "--beta",        "--state-in", "--state-out", "--scale", "--form",     "--head-mapping", "--device",
-          "--verify", "--no-fallback", "--repeat",   "--json",      "--dout",  "--dstate-out", "--dq",           "--dk",
+         {"--q",      "--k",           "--v",        "--out",       "--rule",      "--features",   "--omega",        "--causal",
+          "--decay",  "--beta",        "--state-in", "--state-out", "--scale",     "--form",       "--head-mapping", "--device",
+          "--verify", "--no-fallback", "--repeat",   "--json",      "--dout",      "--dstate-out", "--dq",           "--dk",
           "--dv",     "--ddecay",      "--dbeta",    "--dstate-in", "--loss-scale"})
         EXPECT_NE(outcome.out.find("  " + option + " "), std::string::npos) << option;
     EXPECT_NE(outcome.out.find("Exit status: 0 success"), std::string::npos);
@@ -59,8 +59,10 @@ TEST_F(LinearRefusal, gradients) {
     refusedGradients({"--dq", "dq.npy"}, {"--dq asks for a gradient, and --dout is missing"});
     refused({"--dstate-out", "ds.npy"}, {"--dstate-out belongs to gradients, and --dout is missing"});
     refused({"--loss-scale", "2"}, {"--loss-scale belongs to gradients"});
-    refusedGradients({"--dout", "do.npy"}, {"no gradient is asked for, expected at least one of --dq, --dk, --dv, --ddecay, --dbeta, --dstate-in"});
-    refusedGradients({"--dout", "do.npy", "--ddecay", "dg.npy"}, {"--ddecay asks for the gradient with respect to --decay, and there is none"});
+    refusedGradients({"--dout", "do.npy"},
+                     {"no gradient is asked for, expected at least one of --dq, --dk, --dv, --ddecay, --dbeta, --dstate-in"});
+    refusedGradients({"--dout", "do.npy", "--ddecay", "dg.npy"},
+                     {"--ddecay asks for the gradient with respect to --decay, and there is none"});
     refusedGradients({"--dout", "do.npy", "--dstate-in", "ds.npy"}, {"--dstate-in asks for the gradient with respect to --state-in"});
     refusedGradients({"--dout", "do.npy", "--dq", "dq.npy", "--loss-scale", "0"}, {"--loss-scale takes a finite number above 0"});
     given("dout", {2, 5, 4});

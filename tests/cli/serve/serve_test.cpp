@@ -32,9 +32,11 @@ class ServeFixture : public StoryFixture {
     }
     // Few pages and slots: requests wait, and are evicted.
     [[nodiscard]] Arguments crowded(const Arguments &device) const {
-        Arguments arguments = {"--system", "a c",     "--prompts", "prompts.txt", "--requests", "30",      "--tokens", "16",        "--slots", "4",
-                               "--chunk",  "5",       "--page-tokens", "3",       "--pages",    "20",      "--gap",    "1",         "--cancel", "0.2",
-                               "--check",  "1000",    "--seed",    std::to_string(testSeed() % 1000), "--out", "out.jsonl", "--json"};
+        Arguments arguments = {"--system",      "a c",       "--prompts", "prompts.txt", "--requests", "30",
+                               "--tokens",      "16",        "--slots",   "4",           "--chunk",    "5",
+                               "--page-tokens", "3",         "--pages",   "20",          "--gap",      "1",
+                               "--cancel",      "0.2",       "--check",   "1000",        "--seed",     std::to_string(testSeed() % 1000),
+                               "--out",         "out.jsonl", "--json"};
         arguments.insert(arguments.end(), device.begin(), device.end());
         return arguments;
     }
@@ -92,8 +94,8 @@ TEST_F(ServeOnDriver, eachGetsWhatItGetsAlone) {
 
 // The figures of many requests, most of them cancelled: memory stays, and every page comes back.
 TEST_F(ServeFixture, manyRequestsLeaveNothingBehind) {
-    const Outcome outcome = serve({"--device", "cpu", "--prompts", "prompts.txt", "--system", "b", "--requests", "1000", "--tokens", "12", "--slots", "16",
-                                   "--page-tokens", "4", "--cancel", "0.5", "--gap", "1", "--json"});
+    const Outcome outcome = serve({"--device", "cpu", "--prompts", "prompts.txt", "--system", "b", "--requests", "1000", "--tokens", "12",
+                                   "--slots", "16", "--page-tokens", "4", "--cancel", "0.5", "--gap", "1", "--json"});
     ASSERT_EQ(outcome.status, 0) << outcome.err;
     const Json report = Json::parse(outcome.out, nullptr, false);
     ASSERT_TRUE(report.is_object());
@@ -127,7 +129,8 @@ TEST_F(ServeFixture, saysWhatIsWrong) {
     refused({"--slots", "0"}, "--slots takes a whole number from 1 to 1024, not '0'");
     refused({"--cancel", "2"}, "--cancel takes a share from 0 to 1");
     refused({"--prompts", "nothing.txt", "--system", "a"}, "it cannot be read");
-    refused({"--system", "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a"}, "shorten it");
+    refused({"--system", "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a"},
+            "shorten it");
     refused({"--prompts", "prompts.txt", "--page-tokens", "2", "--pages", "3", "--system", "a"}, "give at least as many");
     refused({"--what"}, "see serve --help");
 }

@@ -42,7 +42,8 @@ struct MixedBatch {
         draw(x, size_t{batch} * chunk * heads * dim, 1);
         draw(w, size_t{heads} * dim * heads * dim, 0.6f);
         upload(gamma, std::vector<float>(heads * dim, 1.0f));
-        for (const DeviceTensor &pool : {keys, values}) upload(pool, std::vector<float>(size_t{pages} * heads * pageTokens * dim, untouched));
+        for (const DeviceTensor &pool : {keys, values})
+            upload(pool, std::vector<float>(size_t{pages} * heads * pageTokens * dim, untouched));
         upload(places, std::vector<uint32_t>(batch, 0));
         upload(lengths, std::vector<uint32_t>(perStep, perStep + batch));
 
@@ -86,7 +87,8 @@ struct MixedBatch {
     void givePages(uint32_t steps) {
         std::vector<uint32_t> all(size_t{batch} * slotPages, 0xffffffffu);
         for (uint32_t b = 0; b < batch; ++b)
-            for (uint32_t place = 0; place * pageTokens < perStep[b] * steps; ++place) all[size_t{b} * slotPages + place] = pageOf(b, place);
+            for (uint32_t place = 0; place * pageTokens < perStep[b] * steps; ++place)
+                all[size_t{b} * slotPages + place] = pageOf(b, place);
         upload(table, all);
     }
 };
@@ -104,7 +106,8 @@ TEST(MixedBatchOnDevice, isRecordedOnceAndReplayedAThousandTimes) {
         std::string why;
         ASSERT_EQ(mixed.list.record(&why), VKATTN_OK) << why;
         for (uint32_t round = 0; round < MixedBatch::rounds; ++round) {
-            if (!atOnce || round == 0) mixed.givePages(atOnce ? MixedBatch::replays : MixedBatch::replays / MixedBatch::rounds * (round + 1));
+            if (!atOnce || round == 0)
+                mixed.givePages(atOnce ? MixedBatch::replays : MixedBatch::replays / MixedBatch::rounds * (round + 1));
             for (uint32_t n = 0; n < MixedBatch::replays / MixedBatch::rounds; ++n) ASSERT_EQ(mixed.list.submit(&why), VKATTN_OK) << why;
             ASSERT_EQ(mixed.list.wait(&why), VKATTN_OK) << why;
         }
@@ -113,7 +116,8 @@ TEST(MixedBatchOnDevice, isRecordedOnceAndReplayedAThousandTimes) {
         std::vector<float> &all = results[atOnce];
         all = MixedBatch::contents<float>(mixed.x, size_t{MixedBatch::batch} * MixedBatch::chunk * MixedBatch::heads * MixedBatch::dim);
         for (uint32_t b = 2; b < MixedBatch::batch; ++b) // rows that no sequence has
-            std::fill_n(all.begin() + static_cast<ptrdiff_t>((b * MixedBatch::chunk + 1) * MixedBatch::heads * MixedBatch::dim), MixedBatch::heads * MixedBatch::dim, 0.0f);
+            std::fill_n(all.begin() + static_cast<ptrdiff_t>((b * MixedBatch::chunk + 1) * MixedBatch::heads * MixedBatch::dim),
+                        MixedBatch::heads * MixedBatch::dim, 0.0f);
         for (const float each : all) ASSERT_TRUE(std::isfinite(each));
         // Pages that nobody has.
         const size_t pageFloats = size_t{MixedBatch::heads} * MixedBatch::pageTokens * MixedBatch::dim;
@@ -124,7 +128,11 @@ TEST(MixedBatchOnDevice, isRecordedOnceAndReplayedAThousandTimes) {
         if (!atOnce) mixed.givePages(MixedBatch::replays + 1);
         std::vector<StepCheck> checks;
         ASSERT_EQ(mixed.list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-        for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed) << check.operation << " at [" << check.report.worstIndex[0] << ", " << check.report.worstIndex[1] << ", " << check.report.worstIndex[2] << ", " << check.report.worstIndex[3] << "]: " << check.report.worstGot << ", expected " << check.report.worstExpected << ", bound " << check.report.worstBound;
+        for (const StepCheck &check : checks)
+            EXPECT_TRUE(check.report.passed) << check.operation << " at [" << check.report.worstIndex[0] << ", "
+                                             << check.report.worstIndex[1] << ", " << check.report.worstIndex[2] << ", "
+                                             << check.report.worstIndex[3] << "]: " << check.report.worstGot << ", expected "
+                                             << check.report.worstExpected << ", bound " << check.report.worstBound;
     }
     EXPECT_EQ(results[0], results[1]) << "pages are where they are, whenever they came";
 }

@@ -153,7 +153,8 @@ TEST(PriorOnDevice, goesOnInTheMemoryOfTheOutput) {
         EXPECT_EQ(tensor.upload(host.data(), host.bytes(), &why), VKATTN_OK) << why;
         return tensor;
     };
-    const DeviceTensor q = tensorOf(data->q), k = tensorOf(data->k), v = tensorOf(data->v), out = tensorOf(data->out), lse = tensorOf(data->lse);
+    const DeviceTensor q = tensorOf(data->q), k = tensorOf(data->k), v = tensorOf(data->v), out = tensorOf(data->out),
+                       lse = tensorOf(data->lse);
     OperationList list = runtime->list();
     AttentionOf rest{q, k.part(2, prefix, own), v.part(2, prefix, own), out, lse};
     const CascadeLevel levels[] = {{k.part(0, 0, 1).part(2, 0, 30), v.part(0, 0, 1).part(2, 0, 30)},
@@ -181,7 +182,8 @@ TEST(PriorOnDevice, goesOnInTheMemoryOfTheOutput) {
     refused("own.lse of a cascade has no tensor", [](AttentionOf &a, auto &) { a.lse = {}; });
     refused("level 1 of the cascade has no k or no v", [](AttentionOf &, auto &some) { some[1].v = {}; });
     refused("own has VKATTN_WINDOW in a cascade", [](AttentionOf &a, auto &) { a.options.flags = VKATTN_WINDOW; });
-    refused("a number that divides the 3 sequences", [&](AttentionOf &, auto &some) { some[1].k = k.part(0, 0, 2), some[1].v = v.part(0, 0, 2); });
+    refused("a number that divides the 3 sequences",
+            [&](AttentionOf &, auto &some) { some[1].k = k.part(0, 0, 2), some[1].v = v.part(0, 0, 2); });
     refused("level 0 of the cascade", [&](AttentionOf &, auto &some) { some[0].v = v.part(0, 0, 1).part(2, 0, 29); });
     refused("the attention behind the levels of the cascade", [&](AttentionOf &a, auto &) { a.v = v.part(2, prefix, own - 1); });
 }
@@ -214,7 +216,8 @@ TEST(PriorOnDevice, cascadesOfPromptsAreTokenMajor) {
             EXPECT_EQ(tensor.upload(values.data(), values.size() * sizeof(float), &why), VKATTN_OK) << why;
             return tensor;
         };
-        const DeviceTensor q = tensorOf(data->q), k = tensorOf(data->k), v = tensorOf(data->v), out = tensorOf(data->out), lse = tensorOf(data->lse);
+        const DeviceTensor q = tensorOf(data->q), k = tensorOf(data->k), v = tensorOf(data->v), out = tensorOf(data->out),
+                           lse = tensorOf(data->lse);
         OperationList list = runtime->list();
         AttentionOf rest{q, k.part(2, prefix, own), v.part(2, prefix, own), out, lse};
         rest.options.flags = VKATTN_CAUSAL;

@@ -27,8 +27,8 @@ void expectEveryCodeRead(vkattn_dtype dtype) {
     ASSERT_TRUE(runtime);
     Random random = randomFor(dtypeNameOf(dtype));
     Case c;
-    c.batch = 8, c.heads = c.kvHeads = 4, c.queryTokens = 64, c.keyTokens = 1, c.headDim = c.valueDim = 64, c.k = c.v = dtype, c.lse = true, c.poison = false,
-    c.scale = 1.0f;
+    c.batch = 8, c.heads = c.kvHeads = 4, c.queryTokens = 64, c.keyTokens = 1, c.headDim = c.valueDim = 64, c.k = c.v = dtype, c.lse = true,
+    c.poison = false, c.scale = 1.0f;
     const auto in = makeCaseData(c, random);
     for (HostTensor *const t : {&in->k, &in->v})
         for (uint64_t n = 0; n < t->bytes(); ++n) t->data()[n] = static_cast<unsigned char>(n % 256 + n / 256);
@@ -108,7 +108,8 @@ TEST(SmallTypesOnDevice, listsAppendToCachesThatAttentionReads) {
         for (const bool tokenMajor : {false, true}) {
             SCOPED_TRACE(dtypeNameOf(dtype));
             const vkattn_layout row = packed(VKATTN_F32, 1, heads, 1, dims);
-            const DeviceTensor cache = runtime->allocate(tokenMajor ? packedTokenMajor(dtype, 1, heads, capacity, dims) : packed(dtype, 1, heads, capacity, dims));
+            const DeviceTensor cache =
+                runtime->allocate(tokenMajor ? packedTokenMajor(dtype, 1, heads, capacity, dims) : packed(dtype, 1, heads, capacity, dims));
             const DeviceTensor q = runtime->allocate(row), added = runtime->allocate(row), out = runtime->allocate(row);
             ASSERT_TRUE(cache && q && added && out);
             std::vector<float> known(heads * held * dims), token(heads * dims), query(heads * dims);
@@ -134,7 +135,8 @@ TEST(SmallTypesOnDevice, listsAppendToCachesThatAttentionReads) {
             vkattn_verify_options all{};
             all.structSize = sizeof all, all.allRows = 1;
             ASSERT_EQ(list.verify(checks, &all, &why), VKATTN_OK) << why;
-            for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed) << check.report.worstGot << ", expected " << check.report.worstExpected;
+            for (const StepCheck &check : checks)
+                EXPECT_TRUE(check.report.passed) << check.report.worstGot << ", expected " << check.report.worstExpected;
             // Other rows are as they were.
             ASSERT_EQ(first.download(back.data(), back.size(), &why), VKATTN_OK) << why;
             EXPECT_EQ(back, bytes);

@@ -16,8 +16,8 @@ namespace {
 
 void expectDrawnCasesPass(Runtime &runtime, const char *name, const Draws &draws, bool tight) {
     test::expectDrawnCasesPass(
-        name, draws, tight, [](Random &random) { return drawLinear(random); },
-        [&](LinearCase &c) { return runAndVerify(runtime, c); }, [](int all) { return all / 3 + 4; });
+        name, draws, tight, [](Random &random) { return drawLinear(random); }, [&](LinearCase &c) { return runAndVerify(runtime, c); },
+        [](int all) { return all / 3 + 4; });
 }
 
 // With a state in and out.
@@ -127,7 +127,8 @@ TEST(LinearOnDevice, twoHalvesMakeTheWhole) {
             const RunResult result = runtime->run(half.operation(), half.operands());
             ASSERT_EQ(result.status, VKATTN_OK) << result.message;
             ASSERT_EQ(result.fallbackReason, "");
-            std::memcpy(half.tensors.at(VKATTN_STATE_IN).data(), half.output(VKATTN_STATE_OUT).data(), half.output(VKATTN_STATE_OUT).bytes());
+            std::memcpy(half.tensors.at(VKATTN_STATE_IN).data(), half.output(VKATTN_STATE_OUT).data(),
+                        half.output(VKATTN_STATE_OUT).bytes());
         }
         for (const vkattn_role role : {VKATTN_OUT, VKATTN_STATE_OUT}) {
             const HostTensor &a = whole.output(role), &b = half.output(role);

@@ -21,8 +21,10 @@ std::vector<float> numbers(size_t{heads} * tokens * dim);
 std::vector<float> run(vkattn::Runtime &runtime, const vkattn_problem &problem) {
     std::vector<float> out(numbers.size());
     const size_t bytes = 4 * out.size();
-    const vkattn_operand_memory operands[] = {
-        {VKATTN_Q, numbers.data(), bytes}, {VKATTN_K, numbers.data(), bytes}, {VKATTN_V, numbers.data(), bytes}, {VKATTN_OUT, out.data(), bytes}};
+    const vkattn_operand_memory operands[] = {{VKATTN_Q, numbers.data(), bytes},
+                                              {VKATTN_K, numbers.data(), bytes},
+                                              {VKATTN_V, numbers.data(), bytes},
+                                              {VKATTN_OUT, out.data(), bytes}};
     const vkattn::RunResult result = runtime.run(problem, operands);
     if (result.status != VKATTN_OK) std::printf("run: %s\n", result.message.c_str()), std::exit(1);
     return out;
@@ -63,8 +65,10 @@ int main() {
     vkattn_diagnostic why{};
     if (program->prepare(runtime->device()->caps, hooked, &why) != VKATTN_OK) return std::printf("prepare: %s\n", why.message), 1;
     expectSame(expected, run(*runtime, hooked), "compiled at run time");
-    if (!vkattn::Program::make("float vkattnScore(", "bad.glsl", error) && error.rfind("bad.glsl:1:", 0) == 0) std::printf("%s\n", error.c_str());
-    else return std::printf("a broken program: '%s'\n", error.c_str()), 1;
+    if (!vkattn::Program::make("float vkattnScore(", "bad.glsl", error) && error.rfind("bad.glsl:1:", 0) == 0)
+        std::printf("%s\n", error.c_str());
+    else
+        return std::printf("a broken program: '%s'\n", error.c_str()), 1;
 #endif
     return 0;
 }

@@ -1,9 +1,9 @@
 // Keys and values in pages on the CPU: what comes out is what the same keys give where they lie one after the other.
 #include "conform/cases/case_text.hpp"
-#include "unit/cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/pages.hpp"
 #include "support/seed.hpp"
+#include "unit/cpu_runs.hpp"
 
 #include <vkattn/operations.hpp>
 
@@ -29,8 +29,10 @@ TEST(Pages, areTheSameKeysOneAfterTheOther) {
         Case c = drawPages(random, n % 2 == 1);
         if (n % 4 == 0) { // few rows, with dims in lanes
             c.queryTokens = 1, c.headDim = c.valueDim = 32, c.keyTokens = 200, c.kStyle = c.vStyle = Style::packed;
-            c.softcap = 0, c.dropout = 0, c.alibi = c.weights = false, c.maskBroadcast.reset(), c.bitMaskBroadcast.reset(), c.biasBroadcast.reset();
-            c.documents = Documents::none, c.blocks = Blocks::none, c.grid = Grid::none, c.hooks = Hooks::none, c.dilation = 0, c.globalTokens = false;
+            c.softcap = 0, c.dropout = 0, c.alibi = c.weights = false, c.maskBroadcast.reset(), c.bitMaskBroadcast.reset(),
+            c.biasBroadcast.reset();
+            c.documents = Documents::none, c.blocks = Blocks::none, c.grid = Grid::none, c.hooks = Hooks::none, c.dilation = 0,
+            c.globalTokens = false;
         }
         const std::unique_ptr<CaseData> data = makeCaseData(c, random);
         vkattn_diagnostic why{};

@@ -39,7 +39,8 @@ bool sameBytes(const HostTensor &a, const HostTensor &b) {
 void makeFewRows(Case &c, Random &random) {
     c.queryTokens = 1, c.headDim = c.valueDim = 32, c.keyTokens = between(random, 2, 400), c.kStyle = c.vStyle = Style::packed;
     c.softcap = 0, c.dropout = 0, c.alibi = c.weights = false, c.maskBroadcast.reset(), c.bitMaskBroadcast.reset(), c.biasBroadcast.reset();
-    c.documents = Documents::none, c.blocks = Blocks::none, c.grid = Grid::none, c.hooks = Hooks::none, c.dilation = 0, c.globalTokens = false;
+    c.documents = Documents::none, c.blocks = Blocks::none, c.grid = Grid::none, c.hooks = Hooks::none, c.dilation = 0,
+    c.globalTokens = false;
     c.scores.reset();
 }
 
@@ -56,8 +57,8 @@ TEST(Segments, haveTheBitsOfTheirConcatenation) {
         const Outputs inSegments = data->outputs();
         const WholeProblem whole(*data);
         ASSERT_EQ(computed(whole.problem, whole.operands), "") << caseText(c);
-        EXPECT_TRUE(sameBytes(inSegments.out, data->out) && sameBytes(inSegments.lse, data->lse) && sameBytes(inSegments.weights, data->weights) &&
-                    sameBytes(inSegments.scores, data->scores))
+        EXPECT_TRUE(sameBytes(inSegments.out, data->out) && sameBytes(inSegments.lse, data->lse) &&
+                    sameBytes(inSegments.weights, data->weights) && sameBytes(inSegments.scores, data->scores))
             << caseText(c);
         // The verifier reads segments by the oracle alone; here there are none.
         expectVerified(whole.problem, whole.operands, caseText(c));
@@ -107,7 +108,9 @@ TEST(Prior, partsMakeTheWhole) {
         c.causal = n % 2, c.topLeft = n % 4 == 1, c.window = n % 3 == 0, c.left = 20, c.right = 7;
         if (n % 5 == 0) c.queryTokens = 1, c.headDim = c.valueDim = 32;
         const std::unique_ptr<CaseData> data = makeCaseData(c, random);
-        const auto compute = [&](const vkattn_problem &p, const std::vector<vkattn_operand_memory> &operands) { return computed(p, operands); };
+        const auto compute = [&](const vkattn_problem &p, const std::vector<vkattn_operand_memory> &operands) {
+            return computed(p, operands);
+        };
         ASSERT_EQ(computeInParts(*data, 8, compute), "") << caseText(c);
         expectVerified(data->problem, data->operands, caseText(c)); // with all keys at once
     }
@@ -125,7 +128,8 @@ TEST(Prior, ofNothingAndOfNoNumber) {
     const float lses[] = {-infinity, 2.5f, nan, -infinity, 2.5f, infinity};
     for (uint32_t i = 0; i < 6; ++i) {
         data->priorLse.set(0, 0, i, 0, lses[i]);
-        for (uint32_t d = 0; d < c.valueDim; ++d) data->priorOut.set(0, 0, i, d, lses[i] == -infinity ? nan : static_cast<float>(i + d) - 7);
+        for (uint32_t d = 0; d < c.valueDim; ++d)
+            data->priorOut.set(0, 0, i, d, lses[i] == -infinity ? nan : static_cast<float>(i + d) - 7);
     }
     data->collectOperands();
     for (const bool oracle : {false, true}) {

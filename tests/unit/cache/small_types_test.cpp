@@ -1,9 +1,9 @@
 // The small types of caches: their conversions, and attention on the CPU over what they hold.
 #include "conform/cases/case_text.hpp"
-#include "unit/cpu_runs.hpp"
 #include "support/extent.hpp"
 #include "support/seed.hpp"
 #include "support/small_cache.hpp"
+#include "unit/cpu_runs.hpp"
 
 #include <vkattn/gradient.h>
 #include <vkattn/operations.hpp>
@@ -88,7 +88,8 @@ TEST(SmallTypes, floatsRoundToNearestEvenAndStayFinite) {
     }
 }
 
-// The formulas of docs/cache.md, in another order: scale, codes, what they stand for. `count` elements of which the last block may be short.
+// The formulas of docs/cache.md, in another order: scale, codes, what they stand for. `count` elements of which the last block may be
+// short.
 struct Quantized {
     std::vector<float> values;
     std::vector<int> codes;
@@ -128,7 +129,9 @@ TEST(SmallTypes, blocksHoldScalesAndCodes) {
                 std::vector<float> from(count);
                 for (float &x : from) x = size * (static_cast<float>(random() % 20001) / 10000 - 1);
                 const Quantized expected = quantized(dtype, from);
-                const size_t blocks = dtype == VKATTN_INT8 ? 1 : (count + 31) / 32, blockBytes = dtype == VKATTN_Q8_0 ? 34 : dtype == VKATTN_Q4_0 ? 18 : 4 + count;
+                const size_t blocks = dtype == VKATTN_INT8 ? 1 : (count + 31) / 32, blockBytes = dtype == VKATTN_Q8_0   ? 34
+                                                                                                 : dtype == VKATTN_Q4_0 ? 18
+                                                                                                                        : 4 + count;
                 std::vector<unsigned char> bytes(blocks * blockBytes + 2, 0xa5);
                 ASSERT_EQ(vkattnConvert(VKATTN_F32, from.data(), dtype, bytes.data() + 1, count, nullptr), VKATTN_OK);
                 EXPECT_EQ(bytes.front(), 0xa5);
@@ -169,7 +172,8 @@ TEST(SmallTypes, attentionIsThatOfWhatTheyHold) {
         if (n % 3 == 0) { // few rows, with dims in lanes
             c = {};
             const Case types = drawSmallCache(random, 0);
-            c.k = types.k, c.v = types.v, c.queryTokens = 1, c.heads = 4, c.kvHeads = n % 2 ? 4 : 1, c.headDim = c.valueDim = n % 4 ? 64 : 32, c.keyTokens = 200;
+            c.k = types.k, c.v = types.v, c.queryTokens = 1, c.heads = 4, c.kvHeads = n % 2 ? 4 : 1,
+            c.headDim = c.valueDim = n % 4 ? 64 : 32, c.keyTokens = 200;
         }
         const std::unique_ptr<CaseData> data = makeCaseData(c, random);
         const vkattn_operation attention = operation(data->problem);
@@ -199,7 +203,10 @@ TEST(SmallTypes, layoutsThatCannotBeAreRefused) {
         vkattn_problem p = problem(halves(40), small(40), small(40), halves(40));
         vkattn_diagnostic why{};
         EXPECT_EQ(vkattnValidateProblem(&p, &why), VKATTN_OK) << why.message;
-        EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_K), dtype == VKATTN_Q8_0 ? 16u * 2 * 34 : dtype == VKATTN_Q4_0 ? 16u * 2 * 18 : dtype == VKATTN_INT8 ? 16u * 44 : 16u * 40);
+        EXPECT_EQ(vkattnOperandBytes(&p, VKATTN_K), dtype == VKATTN_Q8_0   ? 16u * 2 * 34
+                                                    : dtype == VKATTN_Q4_0 ? 16u * 2 * 18
+                                                    : dtype == VKATTN_INT8 ? 16u * 44
+                                                                           : 16u * 40);
         vkattn_problem q = p;
         q.q.dtype = dtype;
         EXPECT_TRUE(contains(refusal(q), "q has dtype")) << refusal(q);

@@ -31,7 +31,8 @@ std::string errorOf(const std::string &text) {
 TEST(Program, hasTheHooksThatItsTextDefines) {
     EXPECT_EQ(hooksIn(signature + " { return score; }"), VKATTN_HOOK_SCORE);
     EXPECT_EQ(hooksIn(visible + " { return key > 3u; }"), VKATTN_HOOK_VISIBLE);
-    EXPECT_EQ(hooksIn("// " + visible + " {}\n/* float vkattnScoreSlope( */\n" + signature + "\n{\n return 2.0 * score;\n}"), VKATTN_HOOK_SCORE);
+    EXPECT_EQ(hooksIn("// " + visible + " {}\n/* float vkattnScoreSlope( */\n" + signature + "\n{\n return 2.0 * score;\n}"),
+              VKATTN_HOOK_SCORE);
     EXPECT_EQ(hooksIn("const float half_ = 0.5;\nfloat twice(float x) { return x / half_; }\n"
                       "float  vkattnScoreSlope ( in float s, const uint b, uint h, uint, uint j ) { return twice(1.0); }\n" +
                       signature + " { return twice(score); }\n" + visible + " { return vkattnWord(0u) != vkattnBuffer(1u, key); }"),
@@ -64,8 +65,10 @@ TEST(Program, saysWhatIsWrongAndWhere) {
         {"undeclared", "\n" + signature + " {\n    return score * slope;\n}", 3, "'slope' : undeclared identifier"},
         {"syntax", signature + " {\n    return score\n}", 3, "syntax error"},
         {"type", signature + " {\n\n    return vec2(score);\n}", 3, "return"},
-        {"returns", "\nint vkattnScore(float score, uint batch, uint head, uint query, uint key) { return 1; }", 2, "expected float vkattnScore("},
-        {"parameters", "float vkattnScore(float score, uint head) { return score; }", 1, "vkattnScore(float, uint), expected float vkattnScore("},
+        {"returns", "\nint vkattnScore(float score, uint batch, uint head, uint query, uint key) { return 1; }", 2,
+         "expected float vkattnScore("},
+        {"parameters", "float vkattnScore(float score, uint head) { return score; }", 1,
+         "vkattnScore(float, uint), expected float vkattnScore("},
         {"out", "bool vkattnVisible(uint batch, uint head, uint query, inout uint key) { return true; }", 1, "inout"},
         {"unknown hook", "\n\nfloat vkattnScores(float score, uint batch, uint head, uint query, uint key) { return score; }", 3,
          "there is no hook 'vkattnScores'"},
@@ -73,7 +76,8 @@ TEST(Program, saysWhatIsWrongAndWhere) {
         {"version", "#version 450\n" + signature + " { return score; }", 1, "#version 450"},
         {"define", signature + " { return score; }\n  #define seen true\n", 2, "preprocessor"},
         {"include", "#include \"lib/math.glsl\"\n" + signature + " { return score; }", 1, "preprocessor"},
-        {"memory", "\nlayout(set = 0, binding = 0) buffer Own { uint own[]; };\n" + signature + " { return score; }", 2, "memory of its own"},
+        {"memory", "\nlayout(set = 0, binding = 0) buffer Own { uint own[]; };\n" + signature + " { return score; }", 2,
+         "memory of its own"},
         {"shared", "shared float sums[64];\n" + signature + " { return score; }", 1, "memory of its own"},
         {"main", signature + " { return score; }\nvoid main() { }", 2, "main belongs to the kernels"},
         {"barrier", signature + " {\n    barrier();\n    return score;\n}", 2, "would hang"},
@@ -82,15 +86,17 @@ TEST(Program, saysWhatIsWrongAndWhere) {
         {"comment", signature + " { return score; }\n/* and so on", 2, "comment"},
         {"zero in a comment", signature + " { return score; }\n// " + std::string(1, '\0') + "\n", 2, "zero byte"},
         {"backslash", signature + " { return score; \\\n}", 1, "backslash"},
-        {"slope alone", "float vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 1.0; }\n" + visible + " { return true; }", 1,
+        {"slope alone",
+         "float vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 1.0; }\n" + visible + " { return true; }", 1,
          "vkattnScoreSlope without vkattnScore"},
         // What the kernels have is not a program's.
         {"inner buffer", signature + " {\n    return lengths[7] == 0u ? score : 0.0;\n}", 2, "'lengths' : undeclared identifier"},
         {"inner output", visible + " {\n    outWords[0] = 1u;\n    return true;\n}", 2, "'outWords' : undeclared identifier"},
         {"inner function", visible + " { return ruleWord(3u) == 0u; }", 1, "'ruleWord'"},
         {"inner macro", visible + "\n{ return VKATTN_FLOAT_CONTROLS; }", 2, "undeclared identifier"},
-        {"recursion", "float again(float x);\n" + signature + " { return again(score); }\nfloat again(float x) { return x > 1.0 ? again(x - 1.0) : x; }", 3,
-         "again"},
+        {"recursion",
+         "float again(float x);\n" + signature + " { return again(score); }\nfloat again(float x) { return x > 1.0 ? again(x - 1.0) : x; }",
+         3, "again"},
     };
     for (const Broken &each : all) {
         const std::string error = errorOf(each.text);
@@ -155,14 +161,16 @@ TEST(Program, isCompiledForWhatAPlanDispatches) {
 
 // Of a backward pass that only the staged kernel computes: one module has the scores and their slopes, another the pairs that are hidden.
 TEST(Program, isCompiledForABackwardPass) {
-    const std::string hooks = signature + " { return 0.5 * score; }\nfloat vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 0.5; }\n";
+    const std::string hooks =
+        signature + " { return 0.5 * score; }\nfloat vkattnScoreSlope(float score, uint b, uint h, uint i, uint j) { return 0.5; }\n";
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
     vkattn_diagnostic why{};
     ASSERT_EQ(vkattnMinimumCaps(&caps, &why), VKATTN_OK) << why.message;
     for (const bool hides : {false, true}) {
         std::string error;
-        const std::unique_ptr<Program> program = Program::make(hides ? hooks + visible + " { return key != 3u; }" : hooks, "half.glsl", error);
+        const std::unique_ptr<Program> program =
+            Program::make(hides ? hooks + visible + " { return key != 3u; }" : hooks, "half.glsl", error);
         ASSERT_TRUE(program) << error;
         vkattn_problem p = problemWith(program->get());
         p.flags = VKATTN_ROW_STATISTICS;
@@ -177,7 +185,8 @@ TEST(Program, isCompiledForABackwardPass) {
 
 TEST(Program, saysWhichOfItsNamesAKernelHas) {
     std::string error;
-    const std::unique_ptr<Program> program = Program::make("const uint tileRows = 3u;\n" + signature + " { return score; }", "own.glsl", error);
+    const std::unique_ptr<Program> program =
+        Program::make("const uint tileRows = 3u;\n" + signature + " { return score; }", "own.glsl", error);
     ASSERT_TRUE(program) << error;
     vkattn_caps caps{};
     caps.structSize = sizeof caps;
@@ -201,7 +210,8 @@ TEST(Program, ofRowsHasNoSums) {
         vkattn_problem p = plain;
         change(p);
         EXPECT_EQ(vkattnValidateProblem(&p, &why), VKATTN_ERROR_INVALID_ARGUMENT);
-        EXPECT_NE(std::string(why.message).find(std::string(operand) + " is given beside the program relu.glsl"), std::string::npos) << why.message;
+        EXPECT_NE(std::string(why.message).find(std::string(operand) + " is given beside the program relu.glsl"), std::string::npos)
+            << why.message;
     };
     refused("lse", [](vkattn_problem &p) { p.lse = packed(VKATTN_F32, 1, 2, 48, 1); });
     refused("weights", [](vkattn_problem &p) { p.weights = packed(VKATTN_F32, 1, 2, 48, 48); });
@@ -232,7 +242,8 @@ TEST(Program, isCheckedAsAPartOfAProblem) {
     EXPECT_NE(spoiled([](vkattn_program &p) { p.structSize -= 8; }).find("another version"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = 0; }).find("expected vkattn_hook_bits"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = 33; }).find("expected vkattn_hook_bits"), std::string::npos);
-    EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = VKATTN_HOOK_VISIBLE | VKATTN_HOOK_SCORE_SLOPE; }).find("without vkattnScore"), std::string::npos);
+    EXPECT_NE(spoiled([](vkattn_program &p) { p.hooks = VKATTN_HOOK_VISIBLE | VKATTN_HOOK_SCORE_SLOPE; }).find("without vkattnScore"),
+              std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.hash = 0; }).find("hash of 0"), std::string::npos);
     EXPECT_NE(spoiled([](vkattn_program &p) { p.modules = nullptr; }).find("no modules"), std::string::npos);
     vkattn_problem large = problemWith(made->get());

@@ -83,7 +83,8 @@ DoubleForward::Result DoubleForward::compute(const Inputs &in, const Row &row) c
         r.weights[n] /= r.sum;
         r.kept.push_back(threshold == 0 ? 1 : plane.keeps(threshold, row.i, row.keys[n]) ? dropoutFactor(threshold) : 0);
         const double *v = in.v.data() + placeOf(data_.v, s.batch, kvHead, s.firstKey + row.keys[n], 0);
-        const double weighing = weighProbabilities(c.hooks) ? 0.25 * ((row.keys[n] * 3 + row.i * 5 + row.h + row.b) % 7) - 0.375 : 1; // hooks.glsl
+        const double weighing =
+            weighProbabilities(c.hooks) ? 0.25 * ((row.keys[n] * 3 + row.i * 5 + row.h + row.b) % 7) - 0.375 : 1; // hooks.glsl
         for (uint32_t d = 0; r.kept[n] != 0 && d < c.valueDim; ++d) r.out[d] += weighing * r.kept[n] * r.weights[n] * v[d];
     }
     return r;

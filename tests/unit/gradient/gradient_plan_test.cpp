@@ -1,7 +1,7 @@
 // Plans of gradients without a device: every dispatch within the limits and within what is bound,
 // every pipeline announced, and chunks in the order of rows, so that sums go on where they stopped.
-#include "core/gradient/gradient_plan.hpp"
 #include "conform/cases/hooks/hooks.hpp"
+#include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/flash.hpp"
 #include "support/plan_checks.hpp"
 #include "vkattn/vkattn.hpp"
@@ -312,8 +312,10 @@ TEST(GradientPlan, hooksOfScoresAreAskedWherePIsMade) {
     };
     Asked none = asked(Hooks::none);
     const GradientPlan plain = planOf(none, limits);
-    for (const auto &[hooks, hides, ofDeltas] : {std::tuple{Hooks::visible, true, 0u}, {Hooks::score, false, score},
-                                                 {Hooks::both, true, score}, {Hooks::probability, false, probability},
+    for (const auto &[hooks, hides, ofDeltas] : {std::tuple{Hooks::visible, true, 0u},
+                                                 {Hooks::score, false, score},
+                                                 {Hooks::both, true, score},
+                                                 {Hooks::probability, false, probability},
                                                  {Hooks::all, true, score | probability}}) {
         Asked a = asked(hooks);
         const GradientPlan plan = planOf(a, limits);
@@ -327,7 +329,7 @@ TEST(GradientPlan, hooksOfScoresAreAskedWherePIsMade) {
             const PipelineKey key = plan.type->dispatch(plan, n).key;
             const uint32_t terms = key.constants[constantPairTerms] & termsOfHooks;
             if (key.module == Module::pairs && terms) ++hiding;
-            EXPECT_EQ(terms, key.module == Module::pairDeltas    ? ofDeltas
+            EXPECT_EQ(terms, key.module == Module::pairDeltas       ? ofDeltas
                              : key.module == Module::pairs && terms ? uint32_t{termVisibleHook}
                                                                     : 0u);
             EXPECT_EQ(key.program != nullptr, terms != 0) << infoOf(key.module).name;

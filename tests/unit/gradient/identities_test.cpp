@@ -69,8 +69,7 @@ void compute(GradientCase &g, int n) {
 // dS has errors that grow with the terms of dOut V, not with dS.
 class RoundingOfRows {
   public:
-    explicit RoundingOfRows(const GradientCase &g)
-        : g_(g), largest_(size_t{g.data->c.kvHeads} * g.data->c.valueDim) {
+    explicit RoundingOfRows(const GradientCase &g) : g_(g), largest_(size_t{g.data->c.kvHeads} * g.data->c.valueDim) {
         const HostTensor &v = g.data->v;
         const uint32_t *e = v.layout.extent;
         for (uint32_t b = 0; b < e[0]; ++b)
@@ -90,7 +89,8 @@ class RoundingOfRows {
         const uint32_t dims = g_.data->c.valueDim, kvHead = h / (g_.data->c.heads / g_.data->c.kvHeads);
         double sum = 0;
         for (uint32_t d = 0; d < dims; ++d) {
-            const double term = static_cast<double>(g_.tensors.at(VKATTN_D_OUT).get(s.batch, h, s.firstQuery + i, d)) * largest_[kvHead * dims + d];
+            const double term =
+                static_cast<double>(g_.tensors.at(VKATTN_D_OUT).get(s.batch, h, s.firstQuery + i, d)) * largest_[kvHead * dims + d];
             sum += term * term;
         }
         const double unit = 0x1p-24 * factor_;

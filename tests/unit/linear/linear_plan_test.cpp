@@ -131,7 +131,8 @@ TEST(LinearPlan, saysWhatADeviceCannotDo) {
 TEST(LinearPlan, cutsHeadsWhereABatchEntryIsTooLarge) {
     LinearPlan plan{};
     vkattn_diagnostic why{};
-    ASSERT_EQ(makePlan(plain(2, 8, 65536, 64), limitsOf(capsOf(1u << 27)), plan, why), VKATTN_OK) << why.message; // 2^27 bytes, and where they begin
+    ASSERT_EQ(makePlan(plain(2, 8, 65536, 64), limitsOf(capsOf(1u << 27)), plan, why), VKATTN_OK)
+        << why.message; // 2^27 bytes, and where they begin
     EXPECT_EQ(plan.headParts, 2u);
     EXPECT_EQ(plan.steps, 4u);
     vkattn_linear_attention grouped = plain(1, 8, 65536, 64);

@@ -75,7 +75,8 @@ TEST(LinearGradientKernels, agreeAtEveryLength) {
     Random random = randomFor("gradients of linear attention by length");
     for (const uint32_t tokens : {1u, 2u, 3u, 4u, 5u, 15u, 16u, 17u, 63u, 64u, 65u, 130u, 500u})
         for (int rule = VKATTN_LINEAR_FEATURES; rule <= VKATTN_LINEAR_GATED_DELTA; ++rule) {
-            LinearGradientCase c = drawLinearGradient(random, {.rule = static_cast<vkattn_linear_rule>(rule), .tokens = tokens, .spoils = false});
+            LinearGradientCase c =
+                drawLinearGradient(random, {.rule = static_cast<vkattn_linear_rule>(rule), .tokens = tokens, .spoils = false});
             LinearGradientCase got = c;
             run(got, 0);
             EXPECT_EQ(got.wrong(c), "") << got.text();

@@ -49,7 +49,8 @@ class Loss {
             const double maximum = a_.hasMaximum() ? scan_->stored(r, a_.valueDim + 1) : 0;
             if (next_ == maxima_->size()) maxima_->push_back(maximum);
             const double relative = std::exp(maximum - (*maxima_)[next_++]);
-            for (uint32_t c = 0; c < scan_->summed(); ++c) total_ += element(VKATTN_D_STATE_OUT, head_, r, c) * scan_->stored(r, c) * relative;
+            for (uint32_t c = 0; c < scan_->summed(); ++c)
+                total_ += element(VKATTN_D_STATE_OUT, head_, r, c) * scan_->stored(r, c) * relative;
         }
     }
 
@@ -57,7 +58,8 @@ class Loss {
     [[nodiscard]] double element(vkattn_role role, uint64_t head, uint64_t row, uint64_t column) {
         const vkattn_layout &l = g_.layout(role);
         const int64_t *s = l.strideElems;
-        return static_cast<double>(g_[role][b_ * static_cast<uint64_t>(s[0]) + head * static_cast<uint64_t>(s[1]) + row * static_cast<uint64_t>(s[2]) + column]);
+        return static_cast<double>(
+            g_[role][b_ * static_cast<uint64_t>(s[0]) + head * static_cast<uint64_t>(s[1]) + row * static_cast<uint64_t>(s[2]) + column]);
     }
 
     SmallGradient &g_;
@@ -106,7 +108,8 @@ void expectDifferences(SmallGradient g, const std::string &text) {
 }
 
 std::string textOf(const SmallScan &c) {
-    return "rule " + std::to_string(c.linear.rule) + " features " + std::to_string(c.linear.features) + " flags " + std::to_string(c.linear.flags);
+    return "rule " + std::to_string(c.linear.rule) + " features " + std::to_string(c.linear.features) + " flags " +
+           std::to_string(c.linear.flags);
 }
 
 // Relative to the largest number, where that is above 1.
@@ -275,8 +278,7 @@ TEST(LinearGradientIdentities, divideByTheLossScale) {
         plain.gradient.presentRoles = scaled.gradient.presentRoles = VKATTN_PRESENT(VKATTN_NONFINITE);
         plain.run();
         scaled.run();
-        for (const vkattn_role role : smallGradients)
-            EXPECT_EQ(plain[role], scaled[role]) << textOf(c) << " role " << role;
+        for (const vkattn_role role : smallGradients) EXPECT_EQ(plain[role], scaled[role]) << textOf(c) << " role " << role;
         EXPECT_EQ(plain.nonfinite, 0u);
         scaled[VKATTN_D_OUT].back() = std::numeric_limits<float>::infinity();
         scaled.run();

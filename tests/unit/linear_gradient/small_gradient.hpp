@@ -27,8 +27,8 @@ struct SmallGradient {
     [[nodiscard]] std::string wrong();
 };
 
-inline constexpr vkattn_role smallGradients[] = {VKATTN_D_Q,     VKATTN_D_K,              VKATTN_D_V,
-                                                 VKATTN_D_DECAY, VKATTN_D_WRITE_STRENGTH, VKATTN_D_STATE_IN};
+inline constexpr vkattn_role smallGradients[] = {VKATTN_D_Q,       VKATTN_D_K, VKATTN_D_V, VKATTN_D_DECAY, VKATTN_D_WRITE_STRENGTH,
+                                                 VKATTN_D_STATE_IN};
 // What a gradient is with respect to.
 [[nodiscard]] vkattn_role sourceOf(vkattn_role gradient);
 

@@ -288,7 +288,8 @@ TEST(Hadamard, isItsOwnInverse) {
         double length = 0, rotated = 0;
         run(c, 1);
         for (uint32_t d = 0; d < 2048; ++d)
-            length += std::pow(static_cast<double>(before.get(0, 1, 2, d)), 2), rotated += std::pow(static_cast<double>(c.output(VKATTN_Y).get(0, 1, 2, d)), 2);
+            length += std::pow(static_cast<double>(before.get(0, 1, 2, d)), 2),
+                rotated += std::pow(static_cast<double>(c.output(VKATTN_Y).get(0, 1, 2, d)), 2);
         EXPECT_NEAR(rotated / length, 1, 1e-5) << block;
         EXPECT_GT(std::abs(c.output(VKATTN_Y).get(0, 1, 2, 0) - before.get(0, 1, 2, 0)), 0) << block;
         run(c, 1);

@@ -295,14 +295,15 @@ TEST(OperationDescription, ordinaryOnesAreValid) {
         EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_OK) << why.message;
     };
     for (OperationCase c : {projection(), norm(), rotary(), append(), merge(), hadamard()}) { // 0 rows
-        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_X_LSE, VKATTN_LSE}) c.layout(role).extent[2] = 0;
+        for (const vkattn_role role : {VKATTN_X, VKATTN_RESIDUAL, VKATTN_SUM, VKATTN_Y, VKATTN_X_LSE, VKATTN_LSE})
+            c.layout(role).extent[2] = 0;
         valid(c);
     }
     for (const uint32_t words : {0u, 1u << 30}) valid(plainAdvance(words));
-    for (const OperationCase &c : {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), pages(), merge(), plainMerge(1, 1, 1, 1),
-                                   plainMerge(256, 1, 1, 1u << 16), keep(), plainKeep(3, 0, 40),
-                                   plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30), plainKeep(1u << 20, 1, 1), drop(), plainDrop(3, 0, 6),
-                                   plainDrop(3, 5, 0), plainDrop(1, 1, 1u << 20), plainDrop(1, 1u << 30, 1)})
+    for (const OperationCase &c :
+         {mean(), plainMean(3, 0, 6), plainMean(3, 5, 0), plainMean(1u << 20, 1, 1), pages(), merge(), plainMerge(1, 1, 1, 1),
+          plainMerge(256, 1, 1, 1u << 16), keep(), plainKeep(3, 0, 40), plainKeep(3, 5, 0), plainKeep(1, 1, 1u << 30),
+          plainKeep(1u << 20, 1, 1), drop(), plainDrop(3, 0, 6), plainDrop(3, 5, 0), plainDrop(1, 1, 1u << 20), plainDrop(1, 1u << 30, 1)})
         valid(c);
     OperationCase c = drop();
     c.drop.firstRow = 1u << 30, c.drop.firstPlane = 0xfffffffc; // the last three planes but one

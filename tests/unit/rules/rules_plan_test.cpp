@@ -78,7 +78,8 @@ TEST(RulesPlan, tilesArePatchesOfAGrid) {
         const Plan cut = planOf(127 * 129, clustered, [](vkattn_problem &p) { grid(p, 1, 127, 129, 13); });
         EXPECT_GT(cut.flash.patchRows, 1u);
         const Dispatch main = cut.dispatch(cut.setUpDispatches);
-        EXPECT_EQ(main.groups[0], (127 + cut.flash.patchRows - 1) / cut.flash.patchRows * ((129 + cut.flash.patchColumns - 1) / cut.flash.patchColumns));
+        EXPECT_EQ(main.groups[0],
+                  (127 + cut.flash.patchRows - 1) / cut.flash.patchRows * ((129 + cut.flash.patchColumns - 1) / cut.flash.patchColumns));
         // However long it is, a tile visits what its boxes have.
         EXPECT_EQ(planOf(1024 * 1024, clustered, [](vkattn_problem &p) { grid(p, 1, 1024, 1024, 13); }).flash.parts, 0u);
         EXPECT_GT(planOf(4 * 64 * 64, clustered, [](vkattn_problem &p) { grid(p, 4, 64, 64, 5); }).flash.patchRows, 1u);

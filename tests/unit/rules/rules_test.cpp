@@ -1,7 +1,7 @@
 // Rules of visibility on the CPU: the same problem with a full boolean mask, which is built apart, has the
 // same visible pairs and the same results; pair counts that were computed elsewhere; bits.
-#include "conform/cases/case_text.hpp"
 #include "conform/cases/base_case.hpp"
+#include "conform/cases/case_text.hpp"
 #include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 

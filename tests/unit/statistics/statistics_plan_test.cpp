@@ -305,7 +305,8 @@ TEST(StatisticsPlan, manyTokensTakeLittleWorkspace) {
             a.statistics.topWeights = packed(VKATTN_F32, 1, heads, tokens, VKATTN_MAX_TOP_KEYS);
             a.statistics.topKeys = packed(VKATTN_BITS32, 1, heads, tokens, VKATTN_MAX_TOP_KEYS);
             const uint64_t keysAndValues = uint64_t{2} * heads * tokens * 64 * 4, numbersOfRows = uint64_t{2} * heads * tokens * 4;
-            EXPECT_LE(planOf(a, limitsOf(1u << 30, uint64_t{64} << 20, cpu ? 8 : 32, cpu)).workspaceBytes, numbersOfRows + keysAndValues / 100)
+            EXPECT_LE(planOf(a, limitsOf(1u << 30, uint64_t{64} << 20, cpu ? 8 : 32, cpu)).workspaceBytes,
+                      numbersOfRows + keysAndValues / 100)
                 << heads << " heads" << (cpu ? ", CPU" : "");
         }
 }

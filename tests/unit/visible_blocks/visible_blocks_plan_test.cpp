@@ -44,8 +44,9 @@ TEST(VisibleBlocksPlan, goesOverEveryBlockOnceAndInOrder) {
         const char *name;
         vkattn_problem p;
     };
-    std::vector<Asked> all = {{"plain", tokens(2, 3, 70, 190)}, {"many keys", tokens(1, 2, 300, 70000)}, {"many heads", tokens(3, 40, 500, 500)},
-                              {"no keys", tokens(2, 2, 30, 0)}, {"no queries", tokens(2, 2, 0, 30)},     {"masked", tokens(2, 3, 300, 700)},
+    std::vector<Asked> all = {{"plain", tokens(2, 3, 70, 190)},        {"many keys", tokens(1, 2, 300, 70000)},
+                              {"many heads", tokens(3, 40, 500, 500)}, {"no keys", tokens(2, 2, 30, 0)},
+                              {"no queries", tokens(2, 2, 0, 30)},     {"masked", tokens(2, 3, 300, 700)},
                               {"ragged", tokens(1, 2, 300, 300)}};
     all[5].p.mask = packed(VKATTN_BOOL8, 2, 3, 300, 700);
     all[6].p.sequences = 5, all[6].p.presentRoles = VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
@@ -79,7 +80,8 @@ TEST(VisibleBlocksPlan, goesOverEveryBlockOnceAndInOrder) {
                     EXPECT_TRUE(d.barrierBefore) << name;
                     // A lane goes over the queries of each block, and some keys of each; software drivers end a shader
                     // after 65,535 rounds.
-                    EXPECT_LE(uint64_t{divideUp(push.keys, push.blockKeys)} * push.blockQueries * (1 + divideUp(push.blockKeys, plan.lanes)),
+                    EXPECT_LE(uint64_t{divideUp(push.keys, push.blockKeys)} * push.blockQueries *
+                                  (1 + divideUp(push.blockKeys, plan.lanes)),
                               65535u)
                         << name;
                     uint32_t &at = next[{d.operands[slotBlockCounts].firstByte, push.queryFirst}];

@@ -174,7 +174,8 @@ TEST(VisibleBlocks, sayWhatIsWrong) {
          [](Description &d) { d.p.blocks.kind = VKATTN_BLOCKS_MASK, d.p.blocks.queries = d.p.blocks.keys = 4; }},
         {"blocks.batches is 1, and key lengths may differ between the 2 batch entries of the attention; set blocks.batches to 2",
          [](Description &d) { d.v.blocks.batches = 1, d.p.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS); }},
-        {"blocks.batches is 1, and mask may differ", [](Description &d) { d.v.blocks.batches = 0, d.p.mask = packed(VKATTN_BOOL8, 2, 1, 9, 7); }},
+        {"blocks.batches is 1, and mask may differ",
+         [](Description &d) { d.v.blocks.batches = 0, d.p.mask = packed(VKATTN_BOOL8, 2, 1, 9, 7); }},
         {"blocks.heads is 1, and mask may differ between the 4 heads",
          [](Description &d) { d.v.blocks.heads = 1, d.p.mask = packed(VKATTN_BOOL8, 1, 4, 9, 7); }},
         {"q has no layout", [](Description &d) { d.p.q = {}; }},
@@ -205,7 +206,8 @@ TEST(VisibleBlocks, bindWhatDecidesWhatIsVisible) {
     std::vector<vkattn_role> read, written;
     for (uint32_t n = 0; n < count; ++n) (uses[n].writes ? written : read).push_back(uses[n].role);
     EXPECT_EQ(read, (std::vector<vkattn_role>{VKATTN_MASK, VKATTN_KEY_LENGTHS}));
-    EXPECT_EQ(written, (std::vector<vkattn_role>{VKATTN_BLOCK_COUNTS, VKATTN_BLOCK_INDICES, VKATTN_FULL_BLOCK_COUNTS, VKATTN_FULL_BLOCK_INDICES}));
+    EXPECT_EQ(written,
+              (std::vector<vkattn_role>{VKATTN_BLOCK_COUNTS, VKATTN_BLOCK_INDICES, VKATTN_FULL_BLOCK_COUNTS, VKATTN_FULL_BLOCK_INDICES}));
     EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_BLOCK_COUNTS), 4u * 2 * 4 * 3);
     EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_BLOCK_INDICES), 4u * 2 * 4 * 3 * 4);
     EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_Q), 0u);

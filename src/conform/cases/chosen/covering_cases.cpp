@@ -46,8 +46,8 @@ uint32_t termsOf(const Variant &variant) {
 
 CoveringPalette drawPalette(Random &random) {
     constexpr vkattn_dtype f32 = VKATTN_F32, f16 = VKATTN_F16, bf16 = VKATTN_BF16, q8 = VKATTN_Q8_0, f8 = VKATTN_FP8_E4M3;
-    constexpr vkattn_dtype types[][4] = {{f16, f16, f16, f16},   {bf16, bf16, bf16, bf16}, {f32, f16, f16, f32},
-                                         {f32, bf16, bf16, f32}, {f16, f32, f32, f16},     {f32, f16, bf16, f32},
+    constexpr vkattn_dtype types[][4] = {{f16, f16, f16, f16},        {bf16, bf16, bf16, bf16}, {f32, f16, f16, f32},
+                                         {f32, bf16, bf16, f32},      {f16, f32, f32, f16},     {f32, f16, bf16, f32},
                                          {f32, q8, VKATTN_Q4_0, f32}, {f16, q8, f8, f16}};
     constexpr uint32_t dims[][2] = {{8, 8}, {5, 7}, {16, 16}, {7, 3}};
     const auto &[q, k, v, out] = types[random() % std::size(types)];

@@ -124,8 +124,8 @@ Case baseCase(Random &random, std::string name) {
 void agreeOnSums(Case &c) {
     if (c.dropout > 0 || (c.lse && c.rowStatistics)) c.prior = false;
     // What has something of every key; where only lengths say where a query stands, none can be told.
-    const bool everyKey = c.ragged || c.pageTokens || c.weights || c.scores || c.bitMaskBroadcast || c.grid != Grid::none || c.blocks != Blocks::none ||
-                          c.documents != Documents::none || c.globalTokens;
+    const bool everyKey = c.ragged || c.pageTokens || c.weights || c.scores || c.bitMaskBroadcast || c.grid != Grid::none ||
+                          c.blocks != Blocks::none || c.documents != Documents::none || c.globalTokens;
     const bool aligned = (c.causal || c.window || c.alibi || c.hooks != Hooks::none) && !c.topLeft && !c.offsets;
     if (everyKey || (aligned && c.lengths) || !(c.maskBroadcast || c.biasBroadcast)) c.shortMask = false;
     if (c.lse || c.weights || c.sinks || c.prior) c.hooks = withSums(c.hooks);

@@ -20,7 +20,8 @@ class GivenOptions {
     }
     // Throws Failure where both are given.
     void apart(const char *a, const char *b, const char *reason) const {
-        if ((*this)(a) && (*this)(b)) throw program::Failure(std::string(a) + " and " + b + " are both given, expected one of them: " + reason);
+        if ((*this)(a) && (*this)(b))
+            throw program::Failure(std::string(a) + " and " + b + " are both given, expected one of them: " + reason);
     }
 
   private:

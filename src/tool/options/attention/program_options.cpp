@@ -15,7 +15,8 @@ namespace {
 void readBuffer(const std::string &text, RunArguments &run) {
     uint32_t number = 0;
     const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals + 1 == text.size() || !parseInteger(std::string_view(text).substr(0, equals), number) || number > 3)
+    if (equals == std::string::npos || equals + 1 == text.size() || !parseInteger(std::string_view(text).substr(0, equals), number) ||
+        number > 3)
         badValue("--program-buffer", "NUMBER=FILE with a number from 0 to 3, like 0=table.npy", text);
     std::string &file = run.files[VKATTN_PROGRAM_BUFFER_0 + number];
     if (!file.empty()) throw Failure("--program-buffer " + text + ": buffer " + std::to_string(number) + " is given twice, expected once");
@@ -45,7 +46,8 @@ void readWords(const std::string &text, ProgramArguments &program) {
         const size_t comma = rest.find(',');
         uint32_t word = 0;
         if (program.words.size() == 16 || !parseWord(rest.substr(0, comma), word))
-            badValue("--program-words", "1 to 16 numbers of 32 bits like 3,-1,0.5: with a point or an exponent a float, otherwise an integer", text);
+            badValue("--program-words",
+                     "1 to 16 numbers of 32 bits like 3,-1,0.5: with a point or an exponent a float, otherwise an integer", text);
         program.words.push_back(word);
         if (comma == std::string_view::npos) return;
         rest.remove_prefix(comma + 1);
@@ -58,7 +60,8 @@ void readWords(const std::string &text, ProgramArguments &program) {
 void addProgramOptions([[maybe_unused]] CLI::App &app, [[maybe_unused]] RunArguments &run) {
 #ifdef VKATTN_TOOL_HAS_PROGRAM
     app.add_option("--program", run.program.file,
-                   "GLSL with hooks that change scores, hide pairs, weigh probabilities or take the softmax' place: vkattnScore, vkattnVisible, vkattnProbability, vkattnRow (docs/programs.md)")
+                   "GLSL with hooks that change scores, hide pairs, weigh probabilities or take the softmax' place: vkattnScore, "
+                   "vkattnVisible, vkattnProbability, vkattnRow (docs/programs.md)")
         ->type_name("FILE");
     app.add_option_function<std::vector<std::string>>(
            "--program-buffer",
@@ -83,7 +86,8 @@ void checkProgram(const RunArguments &run) {
         return;
     }
     if (run.verify)
-        throw Failure("--verify compares with the CPU, which cannot compute --program: GLSL runs on Vulkan devices alone. Leave --verify out");
+        throw Failure(
+            "--verify compares with the CPU, which cannot compute --program: GLSL runs on Vulkan devices alone. Leave --verify out");
 }
 
 } // namespace vkattn::tool

@@ -33,8 +33,9 @@ void checkTokenProjections(const CLI::App &app, const RunArguments &run, const s
     for (const vkattn_role role : {VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_BIAS, VKATTN_ALIBI_SLOPES, VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K,
                                    VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K, VKATTN_GLOBAL_TOKENS, VKATTN_PREFIX_LENGTHS, VKATTN_BLOCK_MASK})
         if (const std::string option = spelling(role); !option.empty()) refuse(option);
-    for (const char *option : {"--causal", "--window", "--align", "--dilation", "--neighbourhood", "--windows", "--bigbird",
-                               "--visible-blocks", "--q-global", "--k-global", "--v-global", "--query-offset", "--key-offset", "--page-table", "--page-indptr", "--program", "--draw-mask"})
+    for (const char *option :
+         {"--causal", "--window", "--align", "--dilation", "--neighbourhood", "--windows", "--bigbird", "--visible-blocks", "--q-global",
+          "--k-global", "--v-global", "--query-offset", "--key-offset", "--page-table", "--page-indptr", "--program", "--draw-mask"})
         if (app.get_option_no_throw(option) != nullptr && app.count(option) > 0) refuse(option);
     if (app.get_option_no_throw("--memory") != nullptr && app.count("--memory") > 0)
         throw Failure(

@@ -4,8 +4,8 @@
 #include "tool/options/attention/given_options.hpp"
 #include "tool/options/names.hpp"
 
-#include <cstdlib>
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include <algorithm>
 #include <functional>
@@ -129,20 +129,22 @@ void addRuleOptions(CLI::App &app, RunArguments &run) {
 }
 
 void addVisibleBlocks(CLI::App &app, RunArguments &run) {
-    addValue(app, "--visible-blocks", "Q,K",
-             "First find the blocks of Q queries and K keys that have anything to see, whatever hides the rest, and have the kernel skip the "
-             "others: for --program and --mask",
-             [&](const std::string &text) {
-                 readBlockSize("--visible-blocks", text, run.rules.lists);
-                 run.rules.lists.kind = VKATTN_BLOCKS_INDICES;
-             });
+    addValue(
+        app, "--visible-blocks", "Q,K",
+        "First find the blocks of Q queries and K keys that have anything to see, whatever hides the rest, and have the kernel skip the "
+        "others: for --program and --mask",
+        [&](const std::string &text) {
+            readBlockSize("--visible-blocks", text, run.rules.lists);
+            run.rules.lists.kind = VKATTN_BLOCKS_INDICES;
+        });
 }
 
 void addGlobalProjections(CLI::App &app, RunArguments &run) {
     constexpr const char *names[] = {"--q-global", "--k-global", "--v-global"}, *of[] = {"queries", "keys", "values"};
     for (int n = 0; n < 3; ++n)
         app.add_option(names[n], run.rules.globalProjections[n],
-                       std::string("Second projection of the ") + of[n] + ", for the rows of global tokens (Longformer), in the shape of the first")
+                       std::string("Second projection of the ") + of[n] +
+                           ", for the rows of global tokens (Longformer), in the shape of the first")
             ->type_name("FILE");
 }
 
@@ -154,14 +156,17 @@ void checkGlobalProjections(const CLI::App &app) {
     if (!given(names[0]) && !given(names[1]) && !given(names[2])) return;
     for (const char *name : names)
         if (!given(name))
-            throw Failure(std::string(name) + " is not given beside the other second projections, expected all three: --q-global, --k-global and "
-                                              "--v-global");
+            throw Failure(std::string(name) +
+                          " is not given beside the other second projections, expected all three: --q-global, --k-global and "
+                          "--v-global");
     if (!given("--global-tokens"))
-        throw Failure("--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
-    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset", "--key-offset", "--page-table", "--page-indptr"})
+        throw Failure(
+            "--q-global is given without --global-tokens, whose rows it is for: add --global-tokens and --window, or leave it out");
+    for (const char *other : {"--weights", "--scores", "--dropout", "--cu-seqlens-q", "--values-in-keys", "--program", "--query-offset",
+                              "--key-offset", "--page-table", "--page-indptr"})
         if (given(other))
-            throw Failure(std::string("--q-global and ") + other + " are both given: the rows of global tokens are computed apart, without " + other +
-                          ". Leave one of them out");
+            throw Failure(std::string("--q-global and ") + other +
+                          " are both given: the rows of global tokens are computed apart, without " + other + ". Leave one of them out");
 }
 } // namespace
 
