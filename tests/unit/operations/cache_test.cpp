@@ -296,3 +296,43 @@ TEST(Hadamard, isItsOwnInverse) {
         for (uint32_t d = 0; d < 2048; ++d) EXPECT_NEAR(c.output(VKATTN_Y).get(0, 1, 2, d), before.get(0, 1, 2, d), 1e-5) << block;
     }
 }
+
+// Rows of N(0, 1) in which one dim is 40 times as large, as keys of language models have them, in q4_0: what the others are
+// off by, of their own size. The outlier makes the scale of its block 40 times as coarse.
+TEST(Hadamard, spreadsOutliersSoThatSmallTypesHoldTheRest) {
+    constexpr uint32_t dims = 128, rows = 20, outlier = 37;
+    Random random = randomFor("outliers");
+    OperationCase c = plainHadamard(1, rows, dims);
+    c.inPlace[VKATTN_Y] = VKATTN_X;
+    c.fill(random);
+    HostTensor &x = c.tensor(VKATTN_X);
+    for (uint32_t r = 0; r < rows; ++r) x.set(0, 0, r, outlier, 40 * x.get(0, 0, r, outlier));
+    const HostTensor before = x;
+    const auto inSmallType = [&](HostTensor &tensor) {
+        for (uint32_t r = 0; r < rows; ++r) {
+            std::vector<float> row(dims);
+            for (uint32_t d = 0; d < dims; ++d) row[d] = tensor.get(0, 0, r, d);
+            std::vector<unsigned char> small(static_cast<size_t>(rowBytes(VKATTN_Q4_0, dims)));
+            ASSERT_EQ(vkattnConvert(VKATTN_F32, row.data(), VKATTN_Q4_0, small.data(), dims, nullptr), VKATTN_OK);
+            ASSERT_EQ(vkattnConvert(VKATTN_Q4_0, small.data(), VKATTN_F32, row.data(), dims, nullptr), VKATTN_OK);
+            for (uint32_t d = 0; d < dims; ++d) tensor.set(0, 0, r, d, row[d]);
+        }
+    };
+    const auto errorOf = [&](const HostTensor &tensor) {
+        double errors = 0, sizes = 0;
+        for (uint32_t r = 0; r < rows; ++r)
+            for (uint32_t d = outlier / 32 * 32; d < outlier / 32 * 32 + 32; ++d) {
+                if (d == outlier) continue;
+                const auto value = static_cast<double>(before.get(0, 0, r, d));
+                errors += std::pow(static_cast<double>(tensor.get(0, 0, r, d)) - value, 2), sizes += value * value;
+            }
+        return std::sqrt(errors / sizes);
+    };
+    HostTensor plain = before;
+    inSmallType(plain);
+    run(c, 1);
+    inSmallType(x);
+    run(c, 1);
+    EXPECT_LT(errorOf(x), 0.75 * errorOf(plain));
+    std::printf("q4_0 of rows with an outlier: the rest of its block is off by %.2f, rotated by %.2f\n", errorOf(plain), errorOf(x));
+}

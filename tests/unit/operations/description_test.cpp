@@ -283,7 +283,7 @@ TEST(OperationDescription, everyRuleIsChecked) {
     o.kind = VKATTN_NORM;
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_STREQ(why.message, "operation.of.norm is NULL");
-    o.kind = static_cast<vkattn_operation_kind>(VKATTN_MERGE + 1);
+    o.kind = static_cast<vkattn_operation_kind>(VKATTN_HADAMARD + 1);
     EXPECT_EQ(vkattnValidateOperation(&o, &why), VKATTN_ERROR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(why.message).find("operation.kind is "), std::string::npos) << why.message;
 }
