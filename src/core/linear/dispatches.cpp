@@ -150,16 +150,15 @@ void makeStage(const LinearPlan &plan, const SpanOfChunks &span, Stage stage, Di
     if (stage == Stage::prepare && tile.wholeSubgroups) constants.form |= formLinearWholeSubgroups;
     if (!span.reading && !plan.readsInChunks()) constants.form &= ~formLinearRows;
     d.groups[1] = plan.headsOfPart(), d.groups[2] = span.batches;
-    const uint32_t ofFeatures = divideUp(a.stateRows, tile.featureLanes);
     switch (stage) {
     case Stage::mapKeys:
     case Stage::mapRows:
-        d.groups[0] = span.chunks * ofFeatures;
+        d.groups[0] = divideUp(span.chunks, tile.mapChunks) * divideUp(a.randomFeatures(), tile.featureLanes * tile.mapFeatures);
         d.key = pipelineKey(tile.shuffleLanes ? Module::linearMapSubgroups : Module::linearMap, tile.featureLanes, constants,
-                            {tile.chunkTokens, tile.shuffleLanes});
+                            {tile.chunkTokens, tile.shuffleLanes, tile.mapChunks * tile.chunkTokens, tile.mapFeatures});
         return;
     case Stage::normalize:
-        d.groups[0] = ofFeatures;
+        d.groups[0] = divideUp(a.stateRows, tile.featureLanes);
         d.key = pipelineKey(Module::linearNormalizer, tile.featureLanes, constants, {tile.chunkTokens});
         return;
     case Stage::prepare:

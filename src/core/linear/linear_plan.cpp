@@ -68,6 +68,15 @@ vkattn_result chooseTokenTile(const Caps &caps, LinearPlan &plan, vkattn_diagnos
     return VKATTN_OK;
 }
 
+// A product with omega: each load of omega serves all slots of the workgroup, and each of a token all features of a lane.
+// 16 slots and 4 features are 64 sums in registers.
+void chooseMapTile(const LinearAttention &a, LinearTile &tile) {
+    constexpr uint32_t mostSlots = 16, mostFeatures = 4;
+    const uint32_t tokens = std::max({a.keyTokens, a.queryTokens, 1u});
+    tile.mapChunks = std::max(std::min(mostSlots, tokens) / tile.chunkTokens, 1u);
+    tile.mapFeatures = std::clamp(divideUp(a.randomFeatures(), tile.featureLanes), 1u, mostFeatures);
+}
+
 // Tiles were not timed on a GPU yet.
 vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *why) {
     const LinearAttention &a = plan.linear;
@@ -103,6 +112,7 @@ vkattn_result chooseTile(const Caps &caps, LinearPlan &plan, vkattn_diagnostic *
     tile.wholeSubgroups = tile.pairsShuffle && onCpu(caps) && tile.chunkTokens == caps.subgroupSize; // whose size does not vary
     tile.featureLanes = onCpu(caps) ? tile.columnLanes : 64;
     tile.prepareLanes = onCpu(caps) ? std::max(tile.chunkTokens, tile.columnLanes) : 64;
+    chooseMapTile(a, tile);
     if (tile.rowLanes > 1 && partials() > caps.maxSharedMemoryBytes)
         return refuse(linearWords, "has a state of more rows than the device's shared memory takes", why);
     const uint32_t most = std::max({tile.lanes(), tile.featureLanes, tile.prepareLanes});

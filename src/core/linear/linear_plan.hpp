@@ -19,6 +19,7 @@ struct LinearTile {
     uint32_t blockRows;                  // of a single token: rows that a lane takes at a time; otherwise 0
     uint32_t shuffleLanes;               // 0: operands come without subgroup shuffles
     uint32_t featureLanes, prepareLanes; // of a workgroup of the other stages
+    uint32_t mapChunks, mapFeatures;     // of map.comp: chunks of a workgroup, and random features of a lane
     bool pairsShuffle;                   // slots of a chunk shuffle what they have loaded
     bool wholeSubgroups;                 // and are all of a subgroup
     [[nodiscard]] uint32_t lanes() const { return columnLanes * rowLanes; }
