@@ -375,6 +375,11 @@ MUTATIONS = [
     ("linear-gradient-solve-without-the-next-slot", "linear/gradient/columns.comp", "            if (i <= j) continue;", "            if (i <= j + 1u) continue;", LINEAR_GRADIENT),
     ("linear-gradient-denominator-forgotten", "linear/gradient/finish.comp", "seen ? -product * inverse * inverse : 0.0", "0.0", LINEAR_GRADIENT),
     # Linear attention.
+    ("linear-map-without-the-last-dim", "linear/map.comp", "weights[f] = dim < keyDim ? weight : 0.0;", "weights[f] = dim + 1u < keyDim ? weight : 0.0;", LINEAR),
+    ("linear-map-squares-of-a-lane-alone", "linear/map.comp", "squares[s] += subgroupShuffleXor(squares[s], apart);", ";", LINEAR),
+    ("linear-map-of-the-first-chunk", "linear/map.comp", "local = firstChunk + s / chunkTokens,", "local = firstChunk,", LINEAR),
+    ("linear-map-both-signs-alike", "linear/map.comp", "store(s, m + feature, -exponent - halfSquare)", "store(s, m + feature, exponent - halfSquare)", LINEAR),
+    ("linear-map-features-of-the-first-tile", "linear/map.comp", "gl_WorkGroupID.x % tiles * ofTile + lane", "lane", LINEAR),
     ("linear-pair-with-the-next-token", "linear/scan.comp", "if (j > s) continue;", "if (j > s + 1u) continue;", LINEAR),
     ("linear-solve-without-the-last-pair-on-devices", "linear/scan.comp", "if (j >= s) continue;", "if (j + 1u >= s) continue;", LINEAR),
     ("linear-state-not-decayed", "linear/scan.comp", "workspaceFloat(fromStartAt(chunk, chunkTokens - 1u)) : 1.0;", "1.0 : 1.0;", LINEAR),
