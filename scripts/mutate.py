@@ -441,8 +441,15 @@ def host_code_mutations():
     return (Mutation(*row) for row in host_mutations.MUTATIONS)
 
 
+# A planted bug may be a loop that never ends, which is caught by this patience: what the tests take without a bug are minutes.
+PATIENCE = 900
+
+
 def run(command, **options):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, f"FAILED: it had not ended after {options['timeout']} s")
 
 
 class Copy:
@@ -484,7 +491,7 @@ class Copy:
             command.insert(0, MESA / "run")
         elif program == "vkattn-tests-device":
             command = [self.tree / "tests/device/on_driver.sh", "lavapipe", "/usr/share/vulkan/icd.d/lvp_icd.*.json", *command]
-        return run(command, env=environment)
+        return run(command, env=environment, timeout=PATIENCE)
 
     def conform(self, file, kernels, seed):
         environment = dict(os.environ, MESA_SHADER_CACHE_DISABLE="1")

@@ -108,7 +108,8 @@ class ChosenRows {
 [[nodiscard]] inline bool roundsToInfinity(double got, double expected, double bound, vkattn_dtype dtype) {
     // The least value that rounds to infinity where it is stored.
     const double overflowsAt = dtype == VKATTN_F16 ? 65520 : dtype == VKATTN_BF16 ? 0x1.ffp127 : 0x1.ffffffp127;
-    return std::isinf(got) && (got > 0) == (expected > 0) && std::abs(expected) + bound >= overflowsAt;
+    // Of the side that the bound reaches: both, where it is wider than the value is large.
+    return std::isinf(got) && (got > 0 ? expected : -expected) + bound >= overflowsAt;
 }
 
 // One element, compared.
