@@ -99,6 +99,24 @@ TEST(SegmentsOnDevice, areCutIntoChunks) {
     compareDrawn(*runtime, "segments in slices", {2, 8}, false, 300);
 }
 
+// Segments of so many keys that each is split: partial results of one segment lie behind those of the one before.
+TEST(SegmentsOnDevice, longOnesHaveSplitsOfTheirOwn) {
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("long segments");
+    for (int n = 0; n < 4; ++n)
+        for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH, VKATTN_KERNEL_DECODE}) {
+            Case c = baseCase(random, "longSegments");
+            c.batch = c.queryTokens = 1, c.keyTokens = between(random, 4000, 6000), c.segments = 1 + static_cast<uint32_t>(n) % 2;
+            c.kernel = kernel, c.lse = true;
+            setTypes(c);
+            const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+            const Ran ran = runAndVerify(*runtime, *data);
+            ASSERT_EQ(ran.result.status, VKATTN_OK) << ran.result.message << caseText(c);
+            EXPECT_EQ(ran.wrong, "") << caseText(c);
+        }
+}
+
 TEST(PriorOnDevice, isVerifiedByEveryKernel) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
