@@ -512,10 +512,9 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
         if (yes()) inPlace(VKATTN_Y, VKATTN_X);
         if (c.merge.lse.extent[0] && yes()) inPlace(VKATTN_LSE, VKATTN_X_LSE);
     } else if (kind == VKATTN_HADAMARD) {
-        // Blocks of every size, some rows of several pieces.
-        const uint32_t block = 2u << between(random, 0, between(random, 0, 3) ? 6 : 9),
-                       blocks = between(random, 0, 9) ? between(random, 1, 9) : 40;
-        const uint32_t dims = block * std::min(blocks, 4096 / block);
+        // Blocks of every size, some rows of several pieces; many rows have small ones, as the oracle takes dims * block.
+        const uint32_t most = rows > 9 ? 256 : 4096, block = 2u << between(random, 0, rows > 9 || between(random, 0, 3) ? 5 : 9);
+        const uint32_t dims = block * std::min(between(random, 0, 9) ? between(random, 1, 9) : 40, most / block);
         c.hadamard = vkattn::hadamard(make({batch, groups, rows, dims}), make({batch, groups, rows, dims}, true));
         if (yes()) c.hadamard.block = block;
         if (yes()) {

@@ -99,11 +99,11 @@ void average(const Operation &o, const Operands &operands) {
 }
 
 void rotate(const Operation &o, const Operands &operands) {
-    std::vector<double> row(o.inner); // all before any: Y may be the memory of X
+    OracleHadamard row; // all before any: Y may be the memory of X
     for (uint64_t n = 0; n < rowsOfX(o); ++n) {
         const RowOfX id = rowOfX(o, n);
-        for (uint32_t d = 0; d < o.inner; ++d) row[d] = OracleHadamard(o, operands, id, d).y;
-        for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, row[d]);
+        row.compute(o, operands, id);
+        for (uint32_t d = 0; d < o.inner; ++d) storeElementOf(o, operands, VKATTN_Y, {id.b, id.g, id.r, d}, row.y[d]);
     }
 }
 

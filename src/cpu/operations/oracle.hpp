@@ -270,20 +270,27 @@ struct OracleMerge {
     }
 };
 
-// An element of a row times the Hadamard matrix, and the sum of the absolute values of its terms: the definition, term by
+// A row times the Hadamard matrix, and of each element the sum of the absolute values of its terms: the definition, term by
 // term.
 struct OracleHadamard {
-    double y = 0, magnitude = 0;
+    std::vector<double> y, magnitude;
 
-    OracleHadamard(const Operation &o, const Operands &operands, const RowOfX &id, uint32_t d) {
-        const uint32_t first = d / o.block * o.block;
+    void compute(const Operation &o, const Operands &operands, const RowOfX &id) {
         const double root = std::sqrt(static_cast<double>(o.block));
-        for (uint32_t j = 0; j < o.block; ++j) {
-            const double x = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, first + j) / root;
-            y += std::popcount((d - first) & j) % 2 ? -x : x;
-            magnitude += std::abs(x);
+        x_.resize(o.inner), y.assign(o.inner, 0), magnitude.assign(o.inner, 0);
+        for (uint32_t d = 0; d < o.inner; ++d) x_[d] = elementOf(o, operands, VKATTN_X, id.b, id.g, id.r, d) / root;
+        for (uint32_t d = 0; d < o.inner; ++d) {
+            const uint32_t place = d % o.block;
+            const double *const x = x_.data() + (d - place);
+            for (uint32_t j = 0; j < o.block; ++j) {
+                y[d] += std::popcount(place & j) % 2 ? -x[j] : x[j];
+                magnitude[d] += std::abs(x[j]);
+            }
         }
     }
+
+  private:
+    std::vector<double> x_;
 };
 
 // An element of a mean, and the mean of the absolute values.

@@ -210,12 +210,12 @@ class RowChecker {
     // A sum of n terms in log2(n) rounds, and a product with a rounded root.
     void checkHadamard(const RowOfX &id) {
         const double roundings = std::log2(static_cast<double>(o_.block)) + 3;
+        rotated_.compute(o_, operands_, id);
         for (uint32_t d = 0; d < o_.inner; ++d) {
-            const OracleHadamard expected(o_, operands_, id, d);
+            const double magnitude = rotated_.magnitude[d];
             // What fp32 cannot hold before it is divided.
-            const bool overflow =
-                std::isfinite(expected.magnitude) && expected.magnitude * std::sqrt(static_cast<double>(o_.block)) > 0x1p127;
-            compare(VKATTN_Y, {id.b, id.g, id.r, d}, expected.y, roundings * (unit * expected.magnitude + smallestNormal) * 1.01, overflow);
+            const bool overflow = std::isfinite(magnitude) && magnitude * std::sqrt(static_cast<double>(o_.block)) > 0x1p127;
+            compare(VKATTN_Y, {id.b, id.g, id.r, d}, rotated_.y[d], roundings * (unit * magnitude + smallestNormal) * 1.01, overflow);
         }
     }
 
@@ -300,6 +300,7 @@ class RowChecker {
     OracleNorm norm_;
     OracleNormGradient gradient_;
     OracleToken token_;
+    OracleHadamard rotated_;
     OracleMerge merge_;
     std::set<std::pair<uint64_t, uint64_t>> places_, contested_; // of appended tokens
 };

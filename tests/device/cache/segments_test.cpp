@@ -63,7 +63,8 @@ void goOnDrawn(Runtime &runtime, const char *name, const Draws &draws) {
         c.dropout = 0, c.rowStatistics = false, c.hooks = withSums(c.hooks), c.valuesInKeys = c.keysHoldValues = false;
         c.prior = true, c.priorType = static_cast<vkattn_dtype>(n % 3);
         if (n % 3 == 0) c.segments = 1;
-        if (n % 3 == 1) c.sinks = true; // the column behind the scores is of both
+        if (n % 3 == 1) c.sinks = true;                     // the column behind the scores is of both
+        if (n % 2) c.queryTokens = between(random, 50, 90); // several chunks of rows under tight limits
         makeAgree(c);
         for (const vkattn_kernel kernel : KernelList()) {
             c.kernel = kernel;
