@@ -61,6 +61,8 @@ MUTATIONS = [
     ("fp8-carries-past-the-largest", "src/util/small_types.hpp", "std::min<uint32_t>(code, largest)", "code", "tests SmallTypes.*"),
     ("blocks-by-the-stored-scale", "src/util/small_types.hpp", "    const float scale = scaleOf(from, count, 127, false);\n    storeBlockScale(scale, block);",
      "    storeBlockScale(scaleOf(from, count, 127, false), block);\n    const float scale = blockScale(block);", "tests SmallTypes.*"),
+    ("runtime-returns-small-types-as-elements", "src/runtime/device.cpp", "vkattn_layout stored = asStored(*tensor);", "vkattn_layout stored = *tensor;", "device OperationsOnDevice.*"),
+    ("runtime-returns-bytes-behind-a-row", "src/runtime/device.cpp", "if (tensor->dtype == VKATTN_INT8) stored.extent[3] = tensor->extent[3] + 4;", "", "device OperationsOnDevice.*"),
     ("lists-small-tensors-in-elements", "src/runtime/layouts.hpp", "layout.strideElems[d] = layout.strideElems[d] / block * bytes;", "", "device SmallTypesOnDevice.*"),
     ("cpu-pages-beyond-a-tile", "src/cpu/key_values-inl.hpp", "if (end <= pieces.endOfPiece(begin) && !pieces.isAbsent(begin))", "if (!pieces.isAbsent(begin))",
      "tests Pages.*"),

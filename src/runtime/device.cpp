@@ -294,9 +294,14 @@ const vkattn_layout *outputTensor(const vkattn_operation &operation, vkattn_role
     }
 }
 
-// Returns no layout for the role of an input.
+// Returns an output as it is stored; no layout for the role of an input.
 std::optional<vkattn_layout> outputLayout(const vkattn_operation &operation, vkattn_role role, uint64_t bytes) {
-    if (const vkattn_layout *const tensor = outputTensor(operation, role)) return *tensor;
+    if (const vkattn_layout *const tensor = outputTensor(operation, role)) {
+        vkattn_layout stored = asStored(*tensor);
+        // The memory may end with the last code, before the bytes that fill its row.
+        if (tensor->dtype == VKATTN_INT8) stored.extent[3] = tensor->extent[3] + 4;
+        return stored;
+    }
     const bool ofGradients = operation.kind == VKATTN_ATTENTION_GRADIENT && role >= VKATTN_D_SINKS && role <= VKATTN_NONFINITE;
     if (ofGradients || (operation.kind == VKATTN_LINEAR_ATTENTION_GRADIENT && role == VKATTN_NONFINITE))
         return vector(VKATTN_BITS32, static_cast<uint32_t>(bytes / sizeof(uint32_t)));

@@ -90,6 +90,14 @@ std::vector<OperationCase> edgeCases() {
     wraps.append.presentRoles = VKATTN_PRESENT(VKATTN_STARTS);
     wraps.starts = {0xfffffffe, 15};
     list.push_back(wraps);
+    // Rows whose last block is no whole one, and rows whose last codes fill no word.
+    for (const vkattn_dtype type : {VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_INT8, VKATTN_FP8_E4M3})
+        for (const uint32_t dims : {5u, 40u, 72u}) {
+            OperationCase rows = plainAppend(5, 9, dims);
+            rows.append.y = packed(type, 1, 1, 9, dims);
+            rows.append.start = 4; // to the end of the memory
+            list.push_back(rows);
+        }
     // More words than a box has where limits are tight, backwards and with gaps.
     OperationCase many = plainAdvance(40000);
     many.advance.by = 5, many.advance.limit = 0xfffffff0u;

@@ -470,12 +470,6 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.rotary.x = c.rotary.y;
             c.inPlace[VKATTN_Y] = VKATTN_X;
         }
-        if (between(random, 0, 2) == 0) { // a cache of a small type
-            constexpr vkattn_dtype small[] = {VKATTN_FP8_E4M3, VKATTN_FP8_E5M2, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_INT8};
-            constexpr Style styles[] = {Style::packed, Style::tokenMajor, Style::padded, Style::reversed, Style::dimMajor};
-            const uint32_t *e = c.append.y.extent;
-            c.append.y = makeLayout(small[between(random, 0, 4)], {e[0], e[1], e[2], e[3]}, styles[between(random, 0, 4)]);
-        }
     } else if (kind == VKATTN_ADVANCE) {
         // Many words: several workgroups, and several boxes where limits are tight.
         const uint32_t words = between(random, 0, 3) ? rows : between(random, 1, 20000);
@@ -558,6 +552,12 @@ OperationCase drawOperation(Random &random, vkattn_operation_kind kind) {
             c.append.presentRoles |= VKATTN_PRESENT(VKATTN_PAGE_TABLE);
             c.append.tablePages = between(random, 1, 9);
             c.append.y = make({between(random, 1, 20), groups, between(random, 0, 17), dims}, true);
+        }
+        if (between(random, 0, 2) == 0) { // a cache of a small type
+            constexpr vkattn_dtype small[] = {VKATTN_FP8_E4M3, VKATTN_FP8_E5M2, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_INT8};
+            constexpr Style styles[] = {Style::packed, Style::tokenMajor, Style::padded, Style::reversed, Style::dimMajor};
+            const uint32_t *e = c.append.y.extent;
+            c.append.y = makeLayout(small[between(random, 0, 4)], {e[0], e[1], e[2], e[3]}, styles[between(random, 0, 4)]);
         }
     }
     c.fill(random);
