@@ -11,8 +11,8 @@
 #include "metrics/similarity.hpp"
 #include "picture/labels.hpp"
 #include "picture/picture.hpp"
-#include "program/failure.hpp"
 #include "program/progress.hpp"
+#include "program/run_program.hpp"
 #include "report.hpp"
 #include "sequence/sequence.hpp"
 
@@ -21,14 +21,8 @@
 namespace denoise {
 namespace {
 
-using vkattn::program::ExitStatus, vkattn::program::Progress;
-constexpr int done = static_cast<int>(ExitStatus::success), badInput = static_cast<int>(ExitStatus::badInput),
-              deviceUnusable = static_cast<int>(ExitStatus::deviceUnusable);
-
-int fail(int status, const std::string &message) {
-    std::fprintf(stderr, "denoise: %s\n", message.c_str());
-    return status;
-}
+using vkattn::program::ExitStatus, vkattn::program::Failure, vkattn::program::Progress;
+constexpr int done = static_cast<int>(ExitStatus::success);
 
 int denoiseScene(const Arguments &arguments, TileAttention &attention, const vkattn::Runtime &runtime) {
     std::printf("scene      %dx%d, %d light samples and %d view rays per pixel; reference %d samples\n", arguments.width, arguments.height,
@@ -55,7 +49,7 @@ int denoiseScene(const Arguments &arguments, TileAttention &attention, const vka
     Image clean;
     const FrameFilter filter = attentionFilter();
     attention.expectRuns(runsOfFrame(filter));
-    if (!denoiseFrame(frame, filter, attention, clean)) return fail(deviceUnusable, attention.error());
+    if (!denoiseFrame(frame, filter, attention, clean)) throw Failure(attention.error(), ExitStatus::deviceUnusable);
 
     const Picture noisy = toneMap(frame.colour), denoised = toneMap(clean);
     const double before = psnr(noisy, reference), after = psnr(denoised, reference);
@@ -78,7 +72,7 @@ int denoiseFile(const Arguments &arguments, TileAttention &attention, const vkat
     Progress attending("attention");
     attention.progress = [&](double share) { attending.set(share); };
     Image result;
-    if (!denoisePhoto(image, noise, arguments.strength, attention, result)) return fail(deviceUnusable, attention.error());
+    if (!denoisePhoto(image, noise, arguments.strength, attention, result)) throw Failure(attention.error(), ExitStatus::deviceUnusable);
 
     const Picture denoised = toPicture(result);
     const int verified = reportAttention(runtime, attention.report());
@@ -100,13 +94,13 @@ int run(int argc, char **argv) {
     // Everything that can be wrong with the input is found before any work is done.
     std::string why;
     Picture picture, clean;
-    if (!arguments.image.empty() && !loadPicture(arguments.image, picture, why)) return fail(badInput, "--image: " + why);
-    if (!arguments.compare.empty() && !loadPicture(arguments.compare, clean, why)) return fail(badInput, "--compare: " + why);
+    if (!arguments.image.empty() && !loadPicture(arguments.image, picture, why)) throw Failure("--image: " + why);
+    if (!arguments.compare.empty() && !loadPicture(arguments.compare, clean, why)) throw Failure("--compare: " + why);
     if (!arguments.compare.empty() && (clean.width != picture.width || clean.height != picture.height))
-        return fail(badInput, "--compare: '" + arguments.compare + "' is " + std::to_string(clean.width) + "x" +
-                                  std::to_string(clean.height) + " but --image is " + std::to_string(picture.width) + "x" +
-                                  std::to_string(picture.height) + ": give two pictures of the same size");
-    if (!prepareFolder(arguments.out, why)) return fail(badInput, "--out: " + why);
+        throw Failure("--compare: '" + arguments.compare + "' is " + std::to_string(clean.width) + "x" + std::to_string(clean.height) +
+                      " but --image is " + std::to_string(picture.width) + "x" + std::to_string(picture.height) +
+                      ": give two pictures of the same size");
+    if (!prepareFolder(arguments.out, why)) throw Failure("--out: " + why);
 
     const std::unique_ptr<vkattn::Runtime> runtime = vkattn::program::openRuntime(vkattn::program::runtimeOptions(arguments));
 
@@ -120,12 +114,5 @@ int run(int argc, char **argv) {
 } // namespace denoise
 
 int main(int argc, char **argv) {
-    try {
-        return denoise::run(argc, argv);
-    } catch (const vkattn::program::Failure &failure) {
-        return denoise::fail(static_cast<int>(failure.status), failure.what());
-    } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "denoise: out of memory: try a smaller picture\n");
-        return 2;
-    }
+    return vkattn::program::runProgram("denoise", "try a smaller picture", [&] { return denoise::run(argc, argv); });
 }

@@ -5,8 +5,8 @@
 #include "metrics/similarity.hpp"
 #include "picture/labels.hpp"
 #include "picture/picture.hpp"
-#include "program/failure.hpp"
 #include "program/options/device_options.hpp"
+#include "program/run_program.hpp"
 #include "render/path_tracer.hpp"
 #include "render/scene.hpp"
 
@@ -144,10 +144,5 @@ int main(int argc, char **argv) {
     app.add_option("--min-gain", arguments.minGain, "Fail where attention is not so many decibels better than means");
     app.add_option("--out", arguments.out, "Where pictures go; default: neighbourhood")->type_name("FOLDER");
     CLI11_PARSE(app, argc, argv);
-    try {
-        return neighbourhood::run(arguments);
-    } catch (const vkattn::program::Failure &failure) {
-        std::fprintf(stderr, "neighbourhood: error: %s\n", failure.what());
-        return static_cast<int>(failure.status);
-    }
+    return vkattn::program::runProgram("neighbourhood", "choose a smaller picture", [&] { return neighbourhood::run(arguments); });
 }

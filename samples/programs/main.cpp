@@ -2,8 +2,8 @@
 // costs. examples.cpp has what each program reads; hooks/ their texts.
 #include "examples.hpp"
 
-#include "program/failure.hpp"
 #include "program/options/device_options.hpp"
+#include "program/run_program.hpp"
 
 #include <vkattn/operations.hpp>
 
@@ -153,10 +153,5 @@ int main(int argc, char **argv) {
     app.add_option("--program", arguments.only, "This program alone; may be given again; default all")->check(CLI::IsMember(names));
     app.add_option("--max-difference", arguments.mostDifference, "Fail where results differ by more");
     CLI11_PARSE(app, argc, argv);
-    try {
-        return programs::run(arguments);
-    } catch (const vkattn::program::Failure &failure) {
-        std::fprintf(stderr, "programs: error: %s\n", failure.what());
-        return static_cast<int>(failure.status);
-    }
+    return vkattn::program::runProgram("programs", "choose a smaller --side", [&] { return programs::run(arguments); });
 }

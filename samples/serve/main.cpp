@@ -5,8 +5,8 @@
 #include "report.hpp"
 #include "view.hpp"
 
-#include "program/failure.hpp"
 #include "program/files/output_file.hpp"
+#include "program/run_program.hpp"
 #include "story/text/tokenizer.hpp"
 
 #include <cmath>
@@ -153,33 +153,15 @@ ExitStatus run(int argc, const char *const *argv) {
         std::printf("%s\n", jsonOf(report, requests).c_str());
     else
         printFigures(report, requests);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout))
-        throw Failure("the figures could not be printed: standard output is closed or full");
+    std::fflush(stdout);
     if (report.pagesHeld == 0 && report.different == 0) return ExitStatus::success;
     std::fprintf(stderr, "serve: %u requests alone gave something else, %u pages were lost\n", report.different, report.pagesHeld);
     return ExitStatus::verificationFailed;
-}
-
-ExitStatus fail(const std::string &message, ExitStatus status) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "serve: error: %s\n", message.c_str());
-    return status;
 }
 
 } // namespace
 } // namespace serve
 
 int main(int argc, char **argv) {
-    using namespace serve;
-    ExitStatus status;
-    try {
-        status = run(argc, argv);
-    } catch (const Failure &failure) {
-        status = fail(failure.what(), failure.status);
-    } catch (const std::bad_alloc &) {
-        status = fail("out of memory: the model or the pool is too large for this machine", ExitStatus::badInput);
-    } catch (const std::exception &error) {
-        status = fail(error.what(), ExitStatus::badInput);
-    }
-    return static_cast<int>(status);
+    return vkattn::program::runProgram("serve", "choose a smaller model, or fewer --pages", [&] { return serve::run(argc, argv); });
 }

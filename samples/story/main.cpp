@@ -9,8 +9,8 @@
 #include "report.hpp"
 #include "text/tokenizer.hpp"
 
-#include "program/failure.hpp"
 #include "program/note.hpp"
+#include "program/run_program.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -195,32 +195,15 @@ ExitStatus run(int argc, const char *const *argv) {
         std::printf("%s\n", jsonOf(report).c_str());
     else
         std::putchar('\n'), printFigures(report);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw Failure("the text could not be printed: standard output is closed or full");
+    std::fflush(stdout);
     if (!report.verification || report.verification->passed) return ExitStatus::success;
     std::fprintf(stderr, "story: verification failed: worst %s\n", worstText(*report.verification).c_str());
     return ExitStatus::verificationFailed;
-}
-
-ExitStatus fail(const std::string &message, ExitStatus status) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "story: error: %s\n", message.c_str());
-    return status;
 }
 
 } // namespace
 } // namespace story
 
 int main(int argc, char **argv) {
-    using namespace story;
-    ExitStatus status;
-    try {
-        status = run(argc, argv);
-    } catch (const Failure &failure) {
-        status = fail(failure.what(), failure.status);
-    } catch (const std::bad_alloc &) {
-        status = fail("out of memory: the model is too large for this machine", ExitStatus::badInput);
-    } catch (const std::exception &error) {
-        status = fail(error.what(), ExitStatus::badInput);
-    }
-    return static_cast<int>(status);
+    return vkattn::program::runProgram("story", "choose a smaller model", [&] { return story::run(argc, argv); });
 }

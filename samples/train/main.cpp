@@ -9,11 +9,11 @@
 #include "report/report.hpp"
 #include "state/checkpoint.hpp"
 
-#include "program/failure.hpp"
 #include "program/files/output_file.hpp"
 #include "program/interruption.hpp"
 #include "program/note.hpp"
 #include "program/progress.hpp"
+#include "program/run_program.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -211,8 +211,7 @@ ExitStatus run(int argc, const char *const *argv) {
         std::printf("%s\n", jsonOf(report).c_str());
     else
         printReport(report);
-    if (std::fflush(stdout) != 0 || std::ferror(stdout))
-        throw Failure("the result could not be printed: standard output is closed or full");
+    std::fflush(stdout);
     if (report.interrupted) {
         std::fprintf(stderr, "train: interrupted after step %u: %s\n", report.steps,
                      arguments.checkpoint.empty() ? "without --checkpoint the next run begins anew"
@@ -231,26 +230,9 @@ ExitStatus run(int argc, const char *const *argv) {
     return ExitStatus::success;
 }
 
-ExitStatus fail(const std::string &message, ExitStatus status) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "train: error: %s\n", message.c_str());
-    return status;
-}
-
 } // namespace
 } // namespace train
 
 int main(int argc, char **argv) {
-    using namespace train;
-    ExitStatus status;
-    try {
-        status = run(argc, argv);
-    } catch (const Failure &failure) {
-        status = fail(failure.what(), failure.status);
-    } catch (const std::bad_alloc &) {
-        status = fail("out of memory", ExitStatus::badInput);
-    } catch (const std::exception &error) {
-        status = fail(error.what(), ExitStatus::badInput);
-    }
-    return static_cast<int>(status);
+    return vkattn::program::runProgram("train", "the model is small: end other programs", [&] { return train::run(argc, argv); });
 }

@@ -1,4 +1,5 @@
 // vkattn, the command-line tool. Messages go to stderr, results to stdout.
+#include "program/run_program.hpp"
 #include "tool/cache/append_command.hpp"
 #include "tool/cache/merge_command.hpp"
 #include "tool/conform_command.hpp"
@@ -15,52 +16,38 @@
 #include "tool/run/run_command.hpp"
 #include "tool/tune_command.hpp"
 
-#include <cstdio>
 #include <iostream>
-#include <new>
 
 namespace {
 
 using namespace vkattn::program;
 using namespace vkattn::tool;
 
-ExitStatus fail(const char *message, ExitStatus status) {
-    std::fprintf(stderr, "vkattn: error: %s\n", message);
-    return status;
-}
-
 ExitStatus execute(int argc, const char *const *argv) {
-    try {
-        const CommandLine line = parseCommandLine(argc, argv);
-        const ExitStatus status = line.run            ? runCommand(*line.run)
-                                  : line.gradient     ? gradientCommand(*line.gradient)
-                                  : line.rotary       ? rotaryCommand(*line.rotary)
-                                  : line.linear       ? linearCommand(*line.linear)
-                                  : line.merge        ? mergeCommand(*line.merge)
-                                  : line.append       ? appendCommand(*line.append)
-                                  : line.layer        ? layerCommand(*line.layer)
-                                  : line.inspect      ? inspectCommand(*line.inspect)
-                                  : line.explainLayer ? explainLayerCommand(*line.explainLayer)
-                                  : line.explain      ? explainCommand(*line.explain)
-                                  : line.info         ? infoCommand(*line.info)
-                                  : line.tune         ? tuneCommand(*line.tune)
-                                  : line.conform      ? conformCommand(*line.conform)
-                                  : line.lab          ? labCommand(*line.lab)
-                                                      : line.status;
-        std::cout.flush();
-        if (!std::cout) return fail("the result could not be printed: standard output is closed or full", ExitStatus::badInput);
-        return status;
-    } catch (const Failure &failure) {
-        return fail(failure.what(), failure.status);
-    } catch (const std::bad_alloc &) {
-        return fail("out of memory: split the work over batch entries, heads or queries", ExitStatus::badInput);
-    } catch (const std::exception &error) {
-        return fail(error.what(), ExitStatus::badInput);
-    }
+    const CommandLine line = parseCommandLine(argc, argv);
+    const ExitStatus status = line.run            ? runCommand(*line.run)
+                              : line.gradient     ? gradientCommand(*line.gradient)
+                              : line.rotary       ? rotaryCommand(*line.rotary)
+                              : line.linear       ? linearCommand(*line.linear)
+                              : line.merge        ? mergeCommand(*line.merge)
+                              : line.append       ? appendCommand(*line.append)
+                              : line.layer        ? layerCommand(*line.layer)
+                              : line.inspect      ? inspectCommand(*line.inspect)
+                              : line.explainLayer ? explainLayerCommand(*line.explainLayer)
+                              : line.explain      ? explainCommand(*line.explain)
+                              : line.info         ? infoCommand(*line.info)
+                              : line.tune         ? tuneCommand(*line.tune)
+                              : line.conform      ? conformCommand(*line.conform)
+                              : line.lab          ? labCommand(*line.lab)
+                                                  : line.status;
+    std::cout.flush();
+    if (!std::cout) throw Failure("the result could not be printed: standard output is closed or full");
+    return status;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-    return static_cast<int>(execute(argc, argv));
+    return vkattn::program::runProgram("vkattn", "split the work over batch entries, heads or queries",
+                                       [&] { return execute(argc, argv); });
 }

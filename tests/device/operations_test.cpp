@@ -95,6 +95,7 @@ std::vector<OperationCase> edgeCases() {
         for (const uint32_t dims : {5u, 40u, 72u}) {
             OperationCase rows = plainAppend(5, 9, dims);
             rows.append.y = packed(type, 1, 1, 9, dims);
+            list.push_back(rows);  // rows that stay follow
             rows.append.start = 4; // to the end of the memory
             list.push_back(rows);
         }

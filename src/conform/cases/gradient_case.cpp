@@ -201,11 +201,15 @@ GradientCase drawGradient(Random &random, const Case &attention, const GradientO
     return g;
 }
 
-GradientCase drawGradient(Random &random, const GradientOptions &options) {
+Case drawAttentionOfGradient(Random &random, const GradientOptions &options) {
     Case c = randomCase(random, options.most);
     // Rows whose scores are as large as a type goes have tests of their own.
     if (c.data == Data::extreme) c.data = Data::normal;
-    return drawGradient(random, c, options);
+    return c;
+}
+
+GradientCase drawGradient(Random &random, const GradientOptions &options) {
+    return drawGradient(random, drawAttentionOfGradient(random, options), options);
 }
 
 } // namespace vkattn::conform

@@ -55,6 +55,8 @@ struct GradientOptions {
     // Programs may have hooks of probabilities, which VKATTN_GRADIENT_COOPMAT does not take.
     bool weighingHooks = true;
 };
+// Attention whose backward pass can be checked, with what `options` say.
+[[nodiscard]] Case drawAttentionOfGradient(Random &random, const GradientOptions &options);
 // The forward pass of the case has not run: `out` and `lse` are any bytes. NaN lies wherever nothing may
 // look.
 [[nodiscard]] GradientCase drawGradient(Random &random, const GradientOptions &options = {});

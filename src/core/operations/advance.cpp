@@ -29,9 +29,7 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t, Disp
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(AdvancePush, yBase));
     d.operands[2] = d.operands[3] = standIn(d.operands[slotX]);
     d.key = pipelineKey(Module::advance, plan.lanes, {});
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 } // namespace

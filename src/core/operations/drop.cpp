@@ -42,13 +42,11 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t, Disp
     d.operands[slotResidual] = boxOperandOr(d.operands[slotX], o, VKATTN_RESIDUAL, box, offsetof(DropPush, residualBase));
     d.operands[3] = standIn(d.operands[slotX]);
     ConceptConstants constants{};
-    constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
+    constants.elementTypes = typesOf(o);
     if (hasResidual) constants.elementTypes |= static_cast<uint32_t>(o.tensor(VKATTN_RESIDUAL).dtype) << typesResidual;
     constants.form = hasResidual ? formResidual : 0;
     d.key = pipelineKey(Module::drop, plan.lanes, constants);
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 } // namespace

@@ -9,6 +9,8 @@ namespace {
 
 constexpr uint32_t mostLanes = 128;
 
+static_assert(interop::hadamardPiece >= mostHadamardBlock, "shared memory has room for the largest block");
+
 // Whole blocks, as many as shared memory has room for.
 uint32_t pieceDims(const Operation &o) {
     return interop::hadamardPiece / o.block * o.block;
@@ -42,11 +44,9 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t, Disp
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(HadamardPush, yBase));
     d.operands[2] = d.operands[3] = standIn(d.operands[slotX]);
     ConceptConstants constants{};
-    constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
+    constants.elementTypes = typesOf(o);
     d.key = pipelineKey(Module::hadamard, plan.lanes, constants);
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 } // namespace

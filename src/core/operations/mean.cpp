@@ -30,11 +30,9 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t, Disp
     d.operands[slotY] = boxOperand(o, VKATTN_Y, box, offsetof(MeanPush, yBase));
     d.operands[2] = d.operands[3] = standIn(d.operands[slotX]);
     ConceptConstants constants{};
-    constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
+    constants.elementTypes = typesOf(o);
     d.key = pipelineKey(Module::mean, plan.lanes, constants);
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 } // namespace

@@ -40,12 +40,10 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t, Disp
     d.operands[slotPartLse] = boxOperand(o, VKATTN_X_LSE, box, offsetof(MergePush, partLseBase));
     d.operands[slotMergedLse] = boxOperandOr(d.operands[slotX], o, VKATTN_LSE, box, offsetof(MergePush, lseBase));
     ConceptConstants constants{};
-    constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
+    constants.elementTypes = typesOf(o);
     constants.form = storesLse ? formLse : 0;
     d.key = pipelineKey(Module::merge, plan.lanes, constants, {plan.lanes});
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 } // namespace

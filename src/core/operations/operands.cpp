@@ -155,6 +155,16 @@ void setGroups(Dispatch &d, const uint64_t (&groups)[3]) {
     for (int axis = 0; axis < 3; ++axis) d.groups[axis] = static_cast<uint32_t>(groups[axis]);
 }
 
+void setGroups(Dispatch &d, decltype(Routine::groups) groups, const OperationPlan &plan, const OperationBox &box) {
+    uint64_t workgroups[3];
+    groups(plan, box, workgroups);
+    setGroups(d, workgroups);
+}
+
+uint32_t typesOf(const Operation &operation) {
+    return static_cast<uint32_t>(operation.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(operation.tensor(VKATTN_Y).dtype) << typesOut;
+}
+
 Strides stridesOf(const Operation &operation, vkattn_role role) {
     const Tensor &t = operation.tensor(role);
     return {stride(t, 0), stride(t, 1), stride(t, 2), stride(t, 3)};

@@ -33,6 +33,10 @@ void makeAdd(Dispatch &d, const uint32_t (&extent)[4], const AddOperand &x, cons
 // to = x, of words that lie one after the other, whatever their bits.
 void makeCopy(Dispatch &d, const Operand &x, uint32_t words, const Operand &to);
 void setGroups(Dispatch &d, const uint64_t (&groups)[3]);
+// Those that a routine says a box takes.
+void setGroups(Dispatch &d, decltype(Routine::groups) groups, const OperationPlan &plan, const OperationBox &box);
+// The types of X and Y, as constants.elementTypes has them.
+[[nodiscard]] uint32_t typesOf(const Operation &operation);
 [[nodiscard]] Strides stridesOf(const Operation &operation, vkattn_role role);
 
 } // namespace vkattn

@@ -291,9 +291,7 @@ void dispatch(const OperationPlan &plan, const OperationBox &box, uint32_t step,
     else if (count > 0)
         d.operands[slotFirstAddend] = boxOperand(o, roles[0], box, offsetof(ProjectionPush, firstBase));
     if (count > 1) d.operands[slotSecondAddend] = boxOperand(o, roles[1], box, offsetof(ProjectionPush, secondBase));
-    uint64_t workgroups[3];
-    tileGroups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, tileGroups, plan, box);
 }
 
 } // namespace

@@ -38,7 +38,7 @@ template <class Push> void setTokens(Push &push, const Operation &o, const Opera
 
 ConceptConstants constantsOf(const Operation &o) {
     ConceptConstants constants{};
-    constants.elementTypes = static_cast<uint32_t>(o.tensor(VKATTN_X).dtype) | static_cast<uint32_t>(o.tensor(VKATTN_Y).dtype) << typesOut;
+    constants.elementTypes = typesOf(o);
     constants.form = (o.has(VKATTN_STARTS) ? formStarts : 0) | (o.appends() ? formAppend : 0) |
                      (o.has(VKATTN_POSITIONS) ? formPositions : 0) | (o.pairs == VKATTN_PAIRS_INTERLEAVED ? formInterleaved : 0) |
                      (o.flags & VKATTN_ROTARY_INVERSE ? formInverse : 0) | (o.ring() ? formRing : 0) | (o.poolPages ? formPages : 0);
@@ -114,9 +114,7 @@ void dispatchRotary(const OperationPlan &plan, const OperationBox &box, uint32_t
         d.operands[slotPositions] = boxOperandOr(d.operands[slotX], o, VKATTN_POSITIONS, box, offsetof(RotaryPush, positionsBase));
     }
     d.key = pipelineKey(plan.plain ? Module::rotaryPlain : Module::rotary, plan.lanes, constantsOf(o));
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 vkattn_result layOutAppend(OperationPlan &plan, const Caps &, vkattn_diagnostic *) {
@@ -139,9 +137,7 @@ void dispatchAppend(const OperationPlan &plan, const OperationBox &box, uint32_t
     d.operands[slotAppendStarts] = boxOperandOr(d.operands[slotX], o, VKATTN_STARTS, box, offsetof(AppendPush, startsBase));
     d.operands[slotPageTable] = boxOperandOr(d.operands[slotX], o, VKATTN_PAGE_TABLE, box, offsetof(AppendPush, tableBase));
     d.key = pipelineKey(Module::append, plan.lanes, constantsOf(o));
-    uint64_t workgroups[3];
-    groups(plan, box, workgroups);
-    setGroups(d, workgroups);
+    setGroups(d, groups, plan, box);
 }
 
 constexpr uint32_t cuttableTokens = 1u << boxBatch | 1u << boxGroup | 1u << boxRow;

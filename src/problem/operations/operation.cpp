@@ -343,9 +343,8 @@ vkattn_result checkMerge(Operation &o, vkattn_diagnostic *why) {
 }
 
 vkattn_result checkHadamard(Operation &o, vkattn_diagnostic *why) {
-    constexpr uint32_t mostBlock = 1024;
     if (o.inner > maxRotatedDims) return fail(why, invalid, "x has %u dims, expected at most %u", o.inner, maxRotatedDims);
-    const uint32_t largest = std::min(o.inner & (0u - o.inner), mostBlock); // a power of two that divides the dims
+    const uint32_t largest = std::min(o.inner & (0u - o.inner), mostHadamardBlock); // a power of two that divides the dims
     if (largest < 2)
         return fail(why, invalid, "x has %u dims, and a Hadamard matrix takes blocks of 2, 4, 8, ... of them; give an even number",
                     o.inner);

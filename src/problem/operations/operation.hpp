@@ -11,6 +11,8 @@
 
 namespace vkattn {
 
+inline constexpr uint32_t mostHadamardBlock = 1024; // dims
+
 // One operand of one kind of operation. A new operand is a row of operationTable, an enumerator in
 // problem.h, and a binding of the shader that reads the operand.
 struct OperationOperand {

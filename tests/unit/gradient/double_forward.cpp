@@ -128,10 +128,8 @@ GradientCase drawWhole(Random &random, const Case &attention, const GradientOpti
     return g;
 }
 GradientCase drawWhole(Random &random, const GradientOptions &options) {
-    Case c = randomCase(random, options.most);
-    // Rows whose scores are as large as a type goes have tests of their own; slopes times 2^28 leave scores no digits,
-    // so that fp32 has another largest key than what is stored here.
-    if (c.data == Data::extreme) c.data = Data::normal;
+    Case c = drawAttentionOfGradient(random, options);
+    // Slopes times 2^28 leave scores no digits, so that fp32 has another largest key than what is stored here.
     if (c.alibi) c.hostileOffsets = false;
     return drawWhole(random, c, options);
 }
