@@ -150,6 +150,14 @@ void interpretCompileReport(const Raw &raw, Arguments &arguments) {
         arguments.expected = parseCompileTable("--check " + arguments.compileTable, readWhole("--check", arguments.compileTable));
 }
 
+// What times passes in turn.
+struct PassMode {
+    const char *option;
+    bool Arguments::*given;
+};
+constexpr PassMode passModes[] = {
+    {"--gradients", &Arguments::gradients}, {"--statistics", &Arguments::statistics}, {"--cascade", &Arguments::cascade}};
+
 // What measures a list of its own takes few of the other options.
 bool choosesShapes(const Raw &raw, const Arguments &arguments) {
     return arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes ||
@@ -160,22 +168,23 @@ void checkOwnLists(const Raw &raw, const Arguments &arguments) {
     if (arguments.products && choosesShapes(raw, arguments))
         throw Failure("--products has sizes of its own: it goes with --device, --tuning, --repeat, --warm-up, --threads, --verify, "
                       "--no-verify, --no-peaks, --seed and --csv alone");
-    for (const bool gradients : {true, false}) {
-        const bool given = gradients ? arguments.gradients : arguments.statistics;
-        const bool others = arguments.products || (arguments.gradients && arguments.statistics);
-        if (given && (choosesShapes(raw, arguments) || others || !raw.warmUp.empty() || raw.noPeaks || raw.noVerify))
-            throw Failure(std::string(gradients ? "--gradients" : "--statistics") +
+    const auto given =
+        std::count_if(std::begin(passModes), std::end(passModes), [&](const PassMode &mode) { return arguments.*mode.given; });
+    for (const PassMode &mode : passModes)
+        if (arguments.*mode.given &&
+            (choosesShapes(raw, arguments) || arguments.products || given > 1 || !raw.warmUp.empty() || raw.noPeaks || raw.noVerify))
+            throw Failure(std::string(mode.option) +
                           " has shapes of its own, and kernels: it goes with --device, --tuning, --repeat, --threads, --verify, "
                           "--seed and --csv alone");
-    }
 }
 
 void interpretLinear(const Raw &raw, Arguments &arguments) {
     if (raw.linear.empty()) return;
     if (arguments.record || arguments.cache || arguments.ceilings || arguments.compileReport || arguments.compileTimes ||
-        arguments.products || arguments.gradients || arguments.statistics || !arguments.json.empty() || !raw.rival.empty() ||
-        !raw.compare.empty() || !raw.shapes.empty() || !raw.groups.empty() || !raw.customs.empty() || raw.kernel != "auto" ||
-        !raw.warmUp.empty() || raw.noPeaks || raw.plotValue != "gflops")
+        arguments.products ||
+        std::any_of(std::begin(passModes), std::end(passModes), [&](const PassMode &mode) { return arguments.*mode.given; }) ||
+        !arguments.json.empty() || !raw.rival.empty() || !raw.compare.empty() || !raw.shapes.empty() || !raw.groups.empty() ||
+        !raw.customs.empty() || raw.kernel != "auto" || !raw.warmUp.empty() || raw.noPeaks || raw.plotValue != "gflops")
         throw Failure("--linear has shapes of its own: it goes with --device, --tuning, --repeat, --budget, --threads, --verify, "
                       "--no-verify, --seed, --sweep, --plot and --csv alone");
     arguments.linear = chooseLinear(raw, raw.sweep.empty() ? std::vector<uint32_t>() : parseSweep(raw.sweep));
@@ -274,6 +283,8 @@ void addOptions(CLI::App &app, Raw &raw, Arguments &arguments) {
     app.add_flag("--gradients", arguments.gradients,
                  "Measure attention, with dropout and its backward pass in turn, for shapes of training, in place of attention alone");
     app.add_flag("--statistics", arguments.statistics, "Measure attention and its statistics in turn, in place of attention alone");
+    app.add_flag("--cascade", arguments.cascade,
+                 "Measure a token each of 32 sequences that share 4,096 keys, with keys of their own and as a cascade in turn");
     std::vector<std::string> linear = {"all"};
     for (const LinearShape &each : linearTable()) linear.push_back(each.name);
     many("--linear", raw.linear, "NAME[,NAME...]",

@@ -25,6 +25,7 @@ struct Arguments {
     bool products = false;   // measure projections, in place of attention
     bool gradients = false;  // measure training's passes, in place of the forward pass alone
     bool statistics = false; // measure statistics of attention beside the forward pass
+    bool cascade = false;    // measure sequences that share a prefix, and a cascade of them
     // Measure these in place of attention alone; empty: not asked for.
     std::vector<LinearShape> linear;
     // Report the compiler's figures for the kernels, in place of the computation.

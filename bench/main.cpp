@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "machine/bandwidth.hpp"
 #include "measure/cache_start.hpp"
+#include "measure/cascade.hpp"
 #include "measure/gradient.hpp"
 #include "measure/linear.hpp"
 #include "measure/projection.hpp"
@@ -322,6 +323,7 @@ ExitStatus execute(int argc, const char *const *argv) {
                      : arguments->products        ? benchProducts(*arguments)
                      : arguments->gradients       ? benchPasses(*arguments, gradientPasses())
                      : arguments->statistics      ? benchPasses(*arguments, statisticsPasses())
+                     : arguments->cascade         ? benchPasses(*arguments, cascadePasses())
                      : arguments->record          ? benchRecording(*arguments)
                      : arguments->cache           ? benchCache(*arguments)
                      : arguments->compileReport   ? benchCompiler(*arguments)

@@ -17,14 +17,18 @@ std::string PassShape::sizeText() const {
     return std::to_string(heads) + "x" + std::to_string(tokens) + "x" + std::to_string(dim);
 }
 
+bool makeInput(Runtime &runtime, const vkattn_layout &layout, uint64_t seed, DeviceTensor &tensor, std::string &why) {
+    tensor = runtime.allocate(layout, &why);
+    if (!tensor) return false;
+    uint64_t bytes = sizeOf(layout.dtype);
+    for (const uint32_t extent : layout.extent) bytes *= extent;
+    std::vector<std::byte> values(bytes);
+    fillOperand(values.data(), values.size(), layout.dtype, seed);
+    return tensor.upload(values.data(), values.size(), &why) == VKATTN_OK;
+}
 bool makeInputs(Runtime &runtime, const PassShape &shape, uint64_t seed, std::initializer_list<DeviceTensor *> tensors, std::string &why) {
-    for (DeviceTensor *each : tensors) {
-        *each = runtime.allocate(shape.layout(), &why);
-        if (!*each) return false;
-        std::vector<std::byte> values(size_t{shape.heads} * shape.tokens * shape.dim * sizeOf(shape.dtype));
-        fillOperand(values.data(), values.size(), shape.dtype, seed++);
-        if (each->upload(values.data(), values.size(), &why) != VKATTN_OK) return false;
-    }
+    for (DeviceTensor *each : tensors)
+        if (!makeInput(runtime, shape.layout(), seed++, *each, why)) return false;
     return true;
 }
 
@@ -45,7 +49,7 @@ std::vector<PassTime> Passes::measure(const MeasureOptions &options, size_t forw
     for (Pass &pass : passes_) {
         PassTime &time = pass.time;
         if (time.failure.empty() && options.verify.value_or(false))
-            (void)verifyStep(pass.list, 64, options.seed, options.threads, time.verified, time.failure);
+            (void)verifySteps(pass.list, 64, options.seed, options.threads, time.verified, time.failure);
         if (time.failure.empty()) {
             time.medianMs = medianOf(pass.samples);
             time.minMs = *std::min_element(pass.samples.begin(), pass.samples.end());
@@ -60,7 +64,7 @@ std::vector<PassTime> Passes::measure(const MeasureOptions &options, size_t forw
 
 void printPassHeading(const Machine &machine) {
     std::printf("device  %s (%s)\n\n%-18s %-14s %-5s %-21s %10s %10s %9s  %s\n", machine.device.c_str(), machine.driver.c_str(), "shape",
-                "heads x n x d", "type", "pass", "median ms", "min ms", "GFLOP/s", "over forward");
+                "heads x n x d", "type", "pass", "median ms", "min ms", "GFLOP/s", "over the first");
     std::fflush(stdout);
 }
 

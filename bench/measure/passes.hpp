@@ -18,7 +18,9 @@ struct PassShape {
     uint32_t heads, tokens, dim; // as many keys as queries
     vkattn_dtype dtype;
     bool causal;
+    uint32_t kvHeads = 0; // 0: as many as heads
 
+    [[nodiscard]] uint32_t keyHeads() const { return kvHeads ? kvHeads : heads; }
     // Of the forward pass: two products.
     [[nodiscard]] double forwardFlops() const;
     [[nodiscard]] std::string sizeText() const;
@@ -63,6 +65,8 @@ class Passes {
     std::vector<Pass> passes_;
 };
 
+// Fills a tensor with random numbers; returns false with the reason where it cannot be had.
+[[nodiscard]] bool makeInput(Runtime &runtime, const vkattn_layout &layout, uint64_t seed, DeviceTensor &tensor, std::string &why);
 // Fills tensors of the shape with random numbers; returns false with the reason where one cannot be had.
 [[nodiscard]] bool makeInputs(Runtime &runtime, const PassShape &shape, uint64_t seed, std::initializer_list<DeviceTensor *> tensors,
                               std::string &why);

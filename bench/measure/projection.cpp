@@ -65,7 +65,7 @@ ProductTime measureProduct(Runtime &runtime, Peaks *peaks, const ProductShape &s
     OperationList list = runtime.list();
     if (list.add(projection, &why) != VKATTN_OK) return time;
     if (options.verify.value_or(true) &&
-        !verifyStep(list, options.verify.value_or(false) ? 0 : 64, options.seed, options.threads, time.verified, why))
+        !verifySteps(list, options.verify.value_or(false) ? 0 : 64, options.seed, options.threads, time.verified, why))
         return time;
     RunOptions run;
     run.repeat = options.repeat;

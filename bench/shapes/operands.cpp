@@ -65,7 +65,7 @@ const char *nameOf(vkattn_dtype dtype) {
     return names[dtype];
 }
 
-bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report, std::string &why) {
+bool verifySteps(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report, std::string &why) {
     vkattn_verify_options verify{};
     verify.structSize = sizeof verify;
     verify.rows = rows;
@@ -73,10 +73,14 @@ bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t thre
     verify.threads = threads;
     std::vector<StepCheck> checks;
     if (list.verify(checks, &verify, &why) != VKATTN_OK) return false;
-    report = checks[0].report;
-    if (!report.passed)
-        why = "verification failed: error " + shortNumber(report.worstError) + " where " + shortNumber(report.worstBound) + " is allowed";
-    return report.passed;
+    for (const StepCheck &check : checks) {
+        report = check.report;
+        if (report.passed) continue;
+        why = "verification of " + check.operation + " failed: error " + shortNumber(report.worstError) + " where " +
+              shortNumber(report.worstBound) + " is allowed";
+        return false;
+    }
+    return true;
 }
 
 namespace {

@@ -21,10 +21,10 @@ void fillOperand(std::byte *data, size_t bytes, vkattn_dtype type, uint64_t seed
     return dtype == VKATTN_F32 ? 4 : 2;
 }
 
-// Verifies `rows` drawn rows of the only step of a list; 0: all of them. Returns false with the reason
-// in `why` where the step is wrong or could not be verified.
-[[nodiscard]] bool verifyStep(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report,
-                              std::string &why);
+// Verifies `rows` drawn rows of every step of a list; 0: all of them. Returns false with the reason in
+// `why` where a step is wrong or could not be verified. `report`: that of the last step.
+[[nodiscard]] bool verifySteps(OperationList &list, uint32_t rows, uint64_t seed, uint32_t threads, vkattn_verify_report &report,
+                               std::string &why);
 
 class Operands {
   public:

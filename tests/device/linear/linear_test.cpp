@@ -158,6 +158,9 @@ TEST(LinearOnDevice, noSnapshotBehindTheLast) {
             l.form = VKATTN_LINEAR_FORM_CHUNKED;
             l.snapshotTokens = every;
             l.snapshots = packed(VKATTN_F32, 1, 2, tokens / every * 8, l.stateOut.extent[3]);
+            // The first head lies behind the second, whose end comes after the first one's beginning.
+            l.snapshots.offsetElems = static_cast<uint64_t>(l.snapshots.strideElems[1]);
+            l.snapshots.strideElems[1] = -l.snapshots.strideElems[1];
             c.tensors.clear();
             c.fill(random);
             EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
@@ -272,5 +275,53 @@ TEST(LinearOnDevice, manyFeatures) {
             c.tensors.clear();
             c.fill(random);
             EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+        }
+}
+
+// Exponents of keys from -200 to 200: terms count beside the largest one that a row has seen.
+TEST(LinearOnDevice, exponentsThatNoFloatHolds) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("large exponents of features");
+    for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED}) {
+        constexpr uint32_t m = 12, dims = 8;
+        LinearCase c = caseOf(VKATTN_LINEAR_FEATURES, {1, 2, 50, dims, 5}, random);
+        vkattn_linear_attention &l = c.linear;
+        l.form = form;
+        l.features = VKATTN_FEATURES_FAVOR;
+        l.omega = packed(VKATTN_F32, 1, 1, m, dims);
+        l.stateIn = {};
+        l.stateOut = packed(VKATTN_F32, 1, 2, m, 5 + 2);
+        c.tensors.clear();
+        c.fill(random);
+        HostTensor &omega = c.tensors.at(VKATTN_OMEGA);
+        for (uint32_t f = 0; f < m; ++f)
+            for (uint32_t d = 0; d < dims; ++d) omega.set(0, 0, f, d, 30 * omega.get(0, 0, f, d));
+        EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+    }
+}
+
+// The first rows of more queries than keys see nothing.
+TEST(LinearOnDevice, rowsWithoutASumAreZero) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("rows without a sum");
+    for (const vkattn_feature_map features : {VKATTN_FEATURES_ELU1, VKATTN_FEATURES_RELU, VKATTN_FEATURES_FAVOR})
+        for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED}) {
+            LinearCase c = caseOf(VKATTN_LINEAR_FEATURES, {1, 2, 40, 8, 5}, random);
+            vkattn_linear_attention &l = c.linear;
+            l.form = form;
+            l.features = features;
+            if (features == VKATTN_FEATURES_FAVOR) l.omega = packed(VKATTN_F32, 1, 1, 12, 8);
+            l.k = packed(VKATTN_F32, 1, 2, 10, 8);
+            l.v = packed(VKATTN_F32, 1, 2, 10, 5);
+            l.stateIn = l.stateOut = {};
+            c.tensors.clear();
+            c.fill(random);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+            for (uint32_t t = 0; t < 30; ++t) EXPECT_EQ(c.output(VKATTN_OUT).get(0, 0, t, 0), 0) << t;
+            EXPECT_NE(c.output(VKATTN_OUT).get(0, 0, 30, 0), 0);
         }
 }

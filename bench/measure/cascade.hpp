@@ -1,0 +1,11 @@
+// A token each of many sequences that share a prefix: each sequence with keys of its own, and as a cascade.
+#pragma once
+
+#include "measure/passes.hpp"
+
+namespace vkattn::bench {
+
+// `tokens` of a shape are those of the prefix; both passes are counted as the products of all pairs.
+[[nodiscard]] PassTable cascadePasses();
+
+} // namespace vkattn::bench
