@@ -35,6 +35,7 @@ std::vector<PassTime> measureCascade(Runtime &runtime, const PassShape &shape, c
     Passes passes(runtime);
     passes.add("32 sequences", apart, flops);
     passes.add("cascade", CascadeOf{shared, {&prefix, 1}}, flops);
+    passes.add("its own keys alone", shared, flops * ownTokens / keys);
     return passes.measure(options, 0);
 }
 
