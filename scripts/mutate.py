@@ -391,7 +391,7 @@ MUTATIONS = [
     ("linear-decay-of-the-own-token", "linear/prepare.comp", "        sums[s] = sum;\n        sum += s <= slot ? each : 0.0;", "        sum += s <= slot ? each : 0.0;\n        sums[s] = sum;", LINEAR),
     ("linear-maximum-of-later-tokens", "linear/prepare.comp", "most = max(most, queryOf(n, d) + maximumAt(d, key, slot));", "most = max(most, queryOf(n, d));", "device LinearOnDevice.exponentsThatNoFloatHolds"),
     ("linear-normalizer-not-rescaled", "linear/normalizer.comp", "if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);", "", LINEAR),
-    ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", "device LinearOnDevice.rowsWithoutASumAreZero"),
+    ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", "device LinearOnDevice.statesOfZerosGiveZero"),
     ("linear-token-state-not-decayed", "linear/token.comp", "isGated ? kept * block[n] : block[n]", "block[n]", LINEAR_TOKEN),
     ("linear-token-without-its-own-key", "linear/token.comp", "scale * fma(sums[2u * columnsPerLane], written[c], kept", "scale * fma(0.0, written[c], kept", LINEAR_TOKEN),
     ("linear-token-last-rows-not-loaded", "linear/lanes.glsl", "bool isRow(uint row) { return wholeRows || row < rows; }", "bool isRow(uint row) { return wholeRows || row + 1u < rows; }", LINEAR_TOKEN),

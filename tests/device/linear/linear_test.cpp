@@ -303,11 +303,11 @@ TEST(LinearOnDevice, exponentsThatNoFloatHolds) {
 }
 
 // The first rows of more queries than keys see nothing.
-TEST(LinearOnDevice, rowsWithoutASumAreZero) {
+TEST(LinearOnDevice, rowsThatSeeNothingAreZero) {
     SKIP_WITHOUT_BUFFERS();
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
-    Random random = randomFor("rows without a sum");
+    Random random = randomFor("rows that see nothing");
     for (const vkattn_feature_map features : {VKATTN_FEATURES_ELU1, VKATTN_FEATURES_RELU, VKATTN_FEATURES_FAVOR})
         for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED}) {
             LinearCase c = caseOf(VKATTN_LINEAR_FEATURES, {1, 2, 40, 8, 5}, random);
@@ -323,5 +323,30 @@ TEST(LinearOnDevice, rowsWithoutASumAreZero) {
             EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
             for (uint32_t t = 0; t < 30; ++t) EXPECT_EQ(c.output(VKATTN_OUT).get(0, 0, t, 0), 0) << t;
             EXPECT_NE(c.output(VKATTN_OUT).get(0, 0, 30, 0), 0);
+        }
+}
+
+// No key, and a state of zeros: the sum is 0, and not one that no key has been added to.
+TEST(LinearOnDevice, statesOfZerosGiveZero) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("states of zeros");
+    for (const vkattn_linear_form form : {VKATTN_LINEAR_FORM_RECURRENT, VKATTN_LINEAR_FORM_CHUNKED})
+        for (const uint32_t flags : {uint32_t{0}, uint32_t{VKATTN_CAUSAL}}) {
+            constexpr uint32_t tokens = 20, dims = 8, values = 5;
+            LinearCase c = caseOf(VKATTN_LINEAR_FEATURES, {1, 2, tokens, dims, values}, random);
+            c.linear.form = form;
+            c.linear.flags = flags | VKATTN_ALIGN_TOP_LEFT;
+            c.linear.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
+            c.lengths = {0};
+            c.tensors.clear();
+            c.fill(random);
+            HostTensor &state = c.tensors.at(VKATTN_STATE_IN);
+            for (uint32_t h = 0; h < 2; ++h)
+                for (uint32_t r = 0; r < dims; ++r)
+                    for (uint32_t d = 0; d <= values; ++d) state.set(0, h, r, d, 0);
+            EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+            for (uint32_t t = 0; t < tokens; ++t) EXPECT_EQ(c.output(VKATTN_OUT).get(0, 1, t, 4), 0) << t;
         }
 }
