@@ -573,6 +573,7 @@ MUTATIONS = [
     ("linear-features-of-negative-scale", "src/cpu/linear/features-inl.hpp", "!ofKey && a_.scale < 0 ? -root : root", "root", "tests Linear*"),
     ("linear-nan-lost-in-relu", "src/cpu/linear/features-inl.hpp", "hn::IfThenZeroElse(negative, product)", "hn::IfThenElseZero(hn::Gt(product, hn::Zero(f)), product)",
      "tests Linear*"),
+    ("linear-features-of-shared-heads", "src/problem/linear/linear.cpp", "a.stateHeads = std::max(keyHeads, omega.extent[1]);", "a.stateHeads = keyHeads;", "tests Linear*"),
     ("linear-heads-by-division-only", "src/problem/linear/linear.hpp", "mapping == VKATTN_HEADS_MODULO ? head % heads_ :", "", "tests Linear*"),
     ("offsets-of-keys-added", "src/problem/keys/offsets.hpp", "return clamped(offset(query, queryOfEntry) - offset(key, keyOfEntry));", "return clamped(offset(query, queryOfEntry) + offset(key, keyOfEntry));", "tests Offsets.*"),
     ("offsets-not-clamped", "src/problem/keys/offsets.hpp", "return std::clamp<int64_t>(tokens, -maxOffset, maxOffset); };", "return tokens; };", "tests Offsets.*"),

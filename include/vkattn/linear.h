@@ -50,8 +50,8 @@
  *     FAVOR, FAVOR2      [features, valueDim + 2]   exp(-M_r) S, exp(-M_r) z, then M; without sqrt(m)
  * Zeros are the state before the first token; where z_r is 0, M_r counts for nothing.
  *
- * Heads. stateHeads is the larger one of the heads of k and v, and out has as many heads as the larger one
- * of stateHeads and the heads of q; each number divides the larger ones. Of an operand with m heads, head
+ * Heads. stateHeads is the largest one of the heads of k, v and omega, and out has as many heads as the larger
+ * one of stateHeads and the heads of q; each number divides the larger ones, and omega has stateHeads or 1. Of an operand with m heads, head
  * h of a larger number n takes floor(h / (n / m)), or h mod m with VKATTN_HEADS_MODULO: the state heads of
  * k and v, and the heads of out of q and the states.
  *

@@ -184,8 +184,11 @@ LinearCase drawLinear(Random &random, const LinearOptions &options) {
     if (features && l.features == VKATTN_FEATURES_RELU && yes()) l.epsilon = 0.01f;
 
     const uint32_t batch = between(random, 1, 2), keyHeads = between(random, 1, 2), valueHeads = keyHeads * between(random, 1, 2);
-    const uint32_t queryHeads = yes() ? valueHeads * between(random, 1, 2) : keyHeads;
-    const uint32_t heads = std::max(queryHeads, valueHeads);
+    const bool randomFeatures = exponentials || (features && l.features == VKATTN_FEATURES_RELU && yes());
+    const bool ownFeatures = randomFeatures && random() % 3 == 0; // of heads whose keys are shared
+    const uint32_t stateHeads = ownFeatures ? 2 * valueHeads : valueHeads;
+    const uint32_t queryHeads = yes() ? stateHeads * between(random, 1, 2) : keyHeads;
+    const uint32_t heads = std::max(queryHeads, stateHeads);
     const uint32_t keyTokens = options.tokens ? options.tokens : random() % 20 == 0 ? 0 : drawTokens(random);
     const uint32_t queryTokens = yes() ? keyTokens : random() % 10 == 0 ? 0 : drawTokens(random);
     constexpr uint32_t dims[] = {1, 3, 8, 16, 17, 32, 40, 64};
@@ -207,14 +210,14 @@ LinearCase drawLinear(Random &random, const LinearOptions &options) {
     if (l.rule == VKATTN_LINEAR_DELTA || l.rule == VKATTN_LINEAR_GATED_DELTA)
         l.writeStrength = make({broadcast(batch), broadcast(valueHeads), keyTokens, 1}, inputType(), poisons);
     uint32_t rows = keyDim;
-    if (exponentials || (features && l.features == VKATTN_FEATURES_RELU && yes())) {
+    if (randomFeatures) {
         const uint32_t m = between(random, 1, 70);
-        l.omega = make({1, broadcast(valueHeads), m, keyDim}, VKATTN_F32, false);
+        l.omega = make({1, ownFeatures ? stateHeads : broadcast(stateHeads), m, keyDim}, VKATTN_F32, false);
         rows = l.features == VKATTN_FEATURES_FAVOR2 ? 2 * m : m;
     }
     const uint32_t columns = valueDim + (features ? 1 : 0) + (exponentials ? 1 : 0);
-    if (yes()) l.stateIn = make({batch, valueHeads, rows, columns}, VKATTN_F32, true);
-    if (yes() || !l.out.extent[0]) l.stateOut = make({batch, valueHeads, rows, columns}, VKATTN_F32, true);
+    if (yes()) l.stateIn = make({batch, stateHeads, rows, columns}, VKATTN_F32, true);
+    if (yes() || !l.out.extent[0]) l.stateOut = make({batch, stateHeads, rows, columns}, VKATTN_F32, true);
     if (l.stateIn.extent[0] && l.stateOut.extent[0] && yes()) {
         l.stateIn = l.stateOut;
         c.inPlace = true;
@@ -222,7 +225,7 @@ LinearCase drawLinear(Random &random, const LinearOptions &options) {
     if (random() % 4 == 0) {
         l.snapshotTokens = between(random, 1, std::max(keyTokens, 1u)) + (yes() ? 0 : 5);
         l.snapshotTokens = std::max(l.snapshotTokens, keyTokens / 6 + 1);
-        l.snapshots = make({batch, valueHeads, keyTokens / l.snapshotTokens * rows, columns}, VKATTN_F32, true);
+        l.snapshots = make({batch, stateHeads, keyTokens / l.snapshotTokens * rows, columns}, VKATTN_F32, true);
     }
     if (random() % 3 == 0) {
         l.presentRoles = VKATTN_PRESENT(VKATTN_KEY_LENGTHS);

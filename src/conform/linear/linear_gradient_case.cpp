@@ -44,7 +44,7 @@ void stateExtents(const vkattn_linear_attention &l, uint32_t (&extents)[4]) {
     const bool features = l.rule == VKATTN_LINEAR_FEATURES, exponentials = features && l.features >= VKATTN_FEATURES_FAVOR;
     const uint32_t random = l.omega.extent[2] ? l.omega.extent[2] : l.k.extent[3];
     extents[0] = l.k.extent[0];
-    extents[1] = std::max(l.k.extent[1], l.v.extent[1]);
+    extents[1] = std::max({l.k.extent[1], l.v.extent[1], l.omega.extent[1]});
     extents[2] = features && l.features == VKATTN_FEATURES_FAVOR2 ? 2 * random : random;
     extents[3] = l.v.extent[3] + (features ? 1 : 0) + (exponentials ? 1 : 0);
 }

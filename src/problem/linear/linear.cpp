@@ -141,12 +141,15 @@ vkattn_result takeExtents(LinearAttention &a, vkattn_diagnostic *why) {
     if (a.keyDim > maxDim || a.valueDim > maxDim)
         return fail(why, invalid, "%s has %u dims, expected at most %u", a.keyDim > maxDim ? "k" : "v", std::max(a.keyDim, a.valueDim),
                     maxDim);
-    a.stateHeads = std::max(k.extent[1], v.extent[1]);
+    const uint32_t keyHeads = std::max(k.extent[1], v.extent[1]);
+    // Features of its own give each head of shared keys a state of its own.
+    a.stateHeads = std::max(keyHeads, omega.extent[1]);
     a.heads = std::max(a.stateHeads, q.extent[1]);
     a.queryTokens = q.extent[2];
     const char *const larger = k.extent[1] > v.extent[1] ? "k" : "v";
-    if (const auto r = checkHeads(k.extent[1] > v.extent[1] ? "v" : "k", std::min(k.extent[1], v.extent[1]), larger, a.stateHeads, why))
+    if (const auto r = checkHeads(k.extent[1] > v.extent[1] ? "v" : "k", std::min(k.extent[1], v.extent[1]), larger, keyHeads, why))
         return r;
+    if (const auto r = checkHeads(larger, keyHeads, "omega", a.stateHeads, why)) return r;
     if (const auto r = expectExtents(v, "v", {a.batch, v.extent[1], a.keyTokens, a.valueDim}, 0, why)) return r;
     if (q.present()) {
         const bool most = q.extent[1] >= a.stateHeads;

@@ -54,7 +54,8 @@ void describeState(LinearJob &job) {
     const uint32_t random = l.omega.extent[2] > 0 ? l.omega.extent[2] : l.k.extent[dim];
     const uint32_t rows = features && l.features == VKATTN_FEATURES_FAVOR2 ? 2 * random : random;
     const uint32_t columns = l.v.extent[dim] + (features ? 1 : 0) + (maximum ? 1 : 0);
-    l.stateOut = dense("--state-out", VKATTN_F32, {l.k.extent[batch], std::max(l.k.extent[head], l.v.extent[head]), rows, columns});
+    const uint32_t heads = std::max({l.k.extent[head], l.v.extent[head], l.omega.extent[head]});
+    l.stateOut = dense("--state-out", VKATTN_F32, {l.k.extent[batch], heads, rows, columns});
 }
 
 vkattn_layout *layoutOf(vkattn_linear_gradient &gradient, vkattn_role role) {
@@ -122,7 +123,7 @@ LinearJob describeJob(const LinearArguments &arguments) {
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V}) requireSomething({find(job, role).text(), *layoutOf(l, role)}, maxDim);
 
     const Input &q = find(job, VKATTN_Q);
-    const uint32_t heads = std::max({l.q.extent[head], l.k.extent[head], l.v.extent[head]});
+    const uint32_t heads = std::max({l.q.extent[head], l.k.extent[head], l.v.extent[head], l.omega.extent[head]});
     l.out = dense("the result", arguments.outDtype.value_or(q.header().type == npyFloat16 ? VKATTN_F16 : VKATTN_F32),
                   {l.q.extent[batch], heads, l.q.extent[token], l.v.extent[dim]});
     if (!arguments.files[VKATTN_STATE_OUT].empty()) describeState(job);

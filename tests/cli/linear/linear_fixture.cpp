@@ -93,7 +93,7 @@ Outcome LinearTest::checkGradients(const Arguments &options) {
     return outcome;
 }
 
-std::vector<double> LinearTest::map(const double *x) const {
+std::vector<double> LinearTest::map(const double *x, size_t head) const {
     const size_t dim = arrays.at("q").shape.back();
     std::vector<double> to;
     if (features == "elu1") {
@@ -101,12 +101,13 @@ std::vector<double> LinearTest::map(const double *x) const {
         return to;
     }
     const Array &omega = arrays.at("omega");
-    const size_t m = omega.shape[0];
+    const size_t m = omega.shape[omega.shape.size() - 2];
+    const double *const rows = omega.values.data() + (omega.shape.size() == 3 ? head * m * dim : 0);
     const double factor = std::sqrt(scale == 0 ? 1 / std::sqrt(static_cast<double>(dim)) : scale);
     for (const double sign : {1.0, -1.0})
         for (size_t r = 0; r < m && (sign > 0 || features == "favor2"); r++) {
             double product = 0, square = 0;
-            for (size_t d = 0; d < dim; d++) product += omega.values[r * dim + d] * x[d], square += x[d] * x[d];
+            for (size_t d = 0; d < dim; d++) product += rows[r * dim + d] * x[d], square += x[d] * x[d];
             to.push_back(features == "relu" ? std::max(product / std::sqrt(static_cast<double>(m)), 0.0) + 1e-3
                                             : std::exp(sign * factor * product - factor * factor * square / 2));
         }
@@ -118,13 +119,16 @@ std::vector<double> LinearTest::expectedOfHead(size_t head) const {
     const Array &q = arrays.at("q"), &k = arrays.at("k"), &v = arrays.at("v");
     const size_t tokens = q.shape[1], dim = q.shape[2], values = v.shape[2];
     std::vector<double> out(tokens * values), state(dim * values);
-    const auto at = [&](const Array &a, size_t t) { return a.values.data() + (head * tokens + t) * a.shape.back(); };
+    const auto at = [&](const Array &a, size_t t) {
+        const size_t own = head / (q.shape[0] / a.shape[0]); // of heads that share keys or values
+        return a.values.data() + (own * tokens + t) * a.shape.back();
+    };
     if (rule == "softmax-features") {
         for (size_t i = 0; i < tokens; i++) {
-            const std::vector<double> phi = map(at(q, i));
+            const std::vector<double> phi = map(at(q, i), head);
             double sum = 0;
             for (size_t j = 0; j < (causal ? i + 1 : tokens); j++) {
-                const std::vector<double> key = map(at(k, j));
+                const std::vector<double> key = map(at(k, j), head);
                 double weight = 0;
                 for (size_t r = 0; r < phi.size(); r++) weight += phi[r] * key[r];
                 sum += weight;

@@ -35,5 +35,5 @@ class LinearTest : public CliTest {
     // The sum of dout times what the formulas have.
     [[nodiscard]] double loss() const;
     [[nodiscard]] std::vector<double> expectedOfHead(size_t head) const;
-    [[nodiscard]] std::vector<double> map(const double *x) const;
+    [[nodiscard]] std::vector<double> map(const double *x, size_t head) const;
 };

@@ -97,6 +97,21 @@ TEST_F(LinearTest, statesOfFeatures) {
     EXPECT_EQ(readNpy(file("s.npy")).shape, (std::vector<size_t>{1, 1, 24, 5}));
 }
 
+TEST_F(LinearTest, featuresOfEachHead) {
+    rule = "softmax-features";
+    for (const std::string each : {"relu", "favor", "favor2"})
+        for (const size_t keyHeads : {4, 2, 1}) {
+            features = each, causal = keyHeads != 2;
+            givenAll(4, 19, 6, 3);
+            given("k", {keyHeads, 19, 6}, 0.4);
+            given("v", {keyHeads, 19, 3});
+            given("omega", {4, 12, 6});
+            check({"--state-out", "s.npy"});
+            const std::vector<size_t> state = readNpy(file("s.npy")).shape;
+            EXPECT_EQ(state.at(state.size() - 3), 4u);
+        }
+}
+
 TEST_F(LinearTest, sharedHeads) {
     given("q", {2, 7, 4});
     given("k", {2, 7, 4}, 0.5);

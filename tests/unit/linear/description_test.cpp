@@ -102,7 +102,13 @@ const Refusal refusals[] = {
     {"decay is [1, 2, 6, 3], expected [1, 2, 6, 4] or 1 where it broadcasts", gated, [](auto &c) { c.add(VKATTN_DECAY, 1, 2, 6, 3); }},
     {"writeStrength is [1, 2, 6, 4], expected [1, 2, 6, 1]", gatedDelta, [](auto &c) { c.add(VKATTN_WRITE_STRENGTH, 1, 2, 6, 4); }},
     {"omega has 4097 rows, expected at most 4096", favor, [](auto &c) { c.add(VKATTN_OMEGA, 1, 2, 4097, 4); }},
-    {"omega is [1, 3, 5, 4], expected [1, 2, 5, 4] or 1 where it broadcasts", favor, [](auto &c) { c.add(VKATTN_OMEGA, 1, 3, 5, 4); }},
+    {"v has 2 heads, and omega has 3: expected a divisor", favor, [](auto &c) { c.add(VKATTN_OMEGA, 1, 3, 5, 4); }},
+    {"out is [1, 2, 6, 3], expected [1, 4, 6, 3]", favor, [](auto &c) { c.add(VKATTN_OMEGA, 1, 4, 5, 4); }},
+    {"omega is [1, 2, 5, 4], expected [1, 4, 5, 4] or 1 where it broadcasts", favor,
+     [](auto &c) {
+         for (const vkattn_role role : {VKATTN_K, VKATTN_Q}) c.add(role, 1, 4, 6, 4);
+         c.add(VKATTN_OUT, 1, 4, 6, 3);
+     }},
     {"stateOut is [1, 2, 4, 3], expected [1, 2, 5, 5]", favor, [](auto &c) { c.add(VKATTN_STATE_OUT, 1, 2, 4, 3); }},
     {"stateIn is [1, 2, 4, 5], expected [1, 2, 4, 4]", features, [](auto &c) { c.add(VKATTN_STATE_IN, 1, 2, 4, 5); }},
     {"batch 65536 x heads 65536, expected less than 2^32", gated,

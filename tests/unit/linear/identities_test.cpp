@@ -229,6 +229,40 @@ TEST(LinearScan, sharesHeadsByDivisionOrModulo) {
     }
 }
 
+// Heads of shared keys with features of their own are those of keys of their own.
+TEST(LinearScan, givesSharedKeysFeaturesOfTheirOwn) {
+    Random random = randomFor("features of shared keys");
+    constexpr uint32_t heads = 4, tokens = 21, dims = 4, values = 3, m = 6;
+    for (const bool modulo : {false, true})
+        for (const vkattn_feature_map features : {VKATTN_FEATURES_RELU, VKATTN_FEATURES_FAVOR, VKATTN_FEATURES_FAVOR2}) {
+            SmallScan shared(VKATTN_LINEAR_FEATURES, heads, tokens, dims, values);
+            shared.linear.features = features;
+            shared.linear.flags = VKATTN_CAUSAL;
+            shared.linear.headMapping = modulo ? VKATTN_HEADS_MODULO : VKATTN_HEADS_DIVIDED;
+            shared.add(VKATTN_K, 1, 1, tokens, dims);
+            shared.add(VKATTN_V, 1, 2, tokens, values);
+            shared.add(VKATTN_OMEGA, 1, heads, m, dims);
+            shared.addStates();
+            shared.draw(random);
+            SmallScan own(VKATTN_LINEAR_FEATURES, heads, tokens, dims, values);
+            own.linear.features = features;
+            own.linear.flags = VKATTN_CAUSAL;
+            own[VKATTN_Q] = shared[VKATTN_Q];
+            own.add(VKATTN_OMEGA, 1, heads, m, dims) = shared[VKATTN_OMEGA];
+            own.addStates();
+            for (uint32_t h = 0; h < heads; ++h) {
+                std::copy_n(shared[VKATTN_K].begin(), tokens * dims, own[VKATTN_K].begin() + h * tokens * dims);
+                std::copy_n(shared[VKATTN_V].begin() + (modulo ? h % 2 : h / 2) * tokens * values, tokens * values,
+                            own[VKATTN_V].begin() + h * tokens * values);
+            }
+            shared.run();
+            own.run();
+            EXPECT_EQ(shared[VKATTN_OUT], own[VKATTN_OUT]);
+            EXPECT_EQ(shared[VKATTN_STATE_OUT], own[VKATTN_STATE_OUT]);
+            EXPECT_EQ(shared.wrong(), "");
+        }
+}
+
 // The first rows of a causal problem see keys that a maximum over all keys would make 0.
 TEST(LinearScan, keepsRowsWhoseKeysAreSmall) {
     SmallScan c(VKATTN_LINEAR_FEATURES, 1, 40, 2, 1);

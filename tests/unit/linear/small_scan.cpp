@@ -67,7 +67,7 @@ uint32_t SmallScan::stateColumns() const {
 }
 
 void SmallScan::addStates() {
-    const uint32_t heads = std::max(linear.k.extent[1], linear.v.extent[1]);
+    const uint32_t heads = std::max({linear.k.extent[1], linear.v.extent[1], linear.omega.extent[1]});
     for (const vkattn_role role : {VKATTN_STATE_IN, VKATTN_STATE_OUT}) add(role, linear.k.extent[0], heads, stateRows(), stateColumns());
 }
 
