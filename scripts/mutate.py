@@ -48,7 +48,7 @@ STATISTICS_NAN = "device StatisticsOnDevice.keepNanAwayFromRowsThatDoNotSeeIt"
 LISTS = "device VisibleBlocksOnDevice.areThoseOfTheOracle"
 LINEAR = "device LinearOnDevice.everyLengthAndForm:LinearOnDevice.drawnCasesAreThoseOfTheOracle"
 LINEAR_GRADIENT = "device LinearGradientOnDevice.everyLengthAndForm:LinearGradientOnDevice.drawnCasesAreThoseOfTheOracle"
-LINEAR_TOKEN = "device LinearOnDevice.singleTokens"
+LINEAR_TOKEN = "device LinearOnDevice.singleTokens*"
 LINEAR_CUT = "device LinearOnDevice.slicesChangeNoBit:LinearOnDevice.noSnapshotBehindTheLast:LinearOnDevice.longScansGoOnFromDispatchToDispatch"
 STATISTICS_CUT = "device StatisticsOnDevice.bitsDoNotDependOnChunksAndSlices"
 # Name, file under shaders/, what is there (exactly once), what is put in its place, and who must
@@ -393,6 +393,7 @@ MUTATIONS = [
     ("linear-normalizer-not-rescaled", "linear/normalizer.comp", "if (hasMaximum) z *= floatBitsToUint(maximum) == minusInfinityBits ? 0.0 : exp(maximum - top);", "", LINEAR),
     ("linear-row-without-a-sum", "linear/prepare.comp", "factor = sum == 0.0 ? 0.0 : 1.0 / sum;", "factor = 1.0 / sum;", "device LinearOnDevice.statesOfZerosGiveZero"),
     ("linear-token-state-not-decayed", "linear/token.comp", "isGated ? kept * block[n] : block[n]", "block[n]", LINEAR_TOKEN),
+    ("linear-token-without-a-state-has-none", "linear/token.comp", "return isFiniteBits(floatBitsToUint(x)) ? sum : uintBitsToFloat(canonicalNanBits);", "return sum;", LINEAR_TOKEN),
     ("linear-token-without-its-own-key", "linear/token.comp", "scale * fma(sums[2u * columnsPerLane], written[c], kept", "scale * fma(0.0, written[c], kept", LINEAR_TOKEN),
     ("linear-token-last-rows-not-loaded", "linear/lanes.glsl", "bool isRow(uint row) { return wholeRows || row < rows; }", "bool isRow(uint row) { return wholeRows || row + 1u < rows; }", LINEAR_TOKEN),
     ("linear-token-block-not-loaded-again", "linear/token.comp", "if (!isOneBlock || !(isDelta || hasRows)) loadBlock", "if (!(isDelta || hasRows)) loadBlock", LINEAR_TOKEN),

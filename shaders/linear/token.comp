@@ -82,6 +82,12 @@ void loadBlock(uint first) {
     }
 }
 
+// Without a state compilers know that it is 0, and take 0 for its product with what is no number, too.
+float timesState(float x, float own, float sum) {
+    if (hasStateIn) return fma(x, own, sum);
+    return isFiniteBits(floatBitsToUint(x)) ? sum : uintBitsToFloat(canonicalNanBits);
+}
+
 void multiplyBlock(uint first) {
     [[unroll]] for (uint r = 0u; r < blockRows; r += runRows) {
         float loaded = 0.0;
@@ -90,8 +96,8 @@ void multiplyBlock(uint first) {
             const float key = keys[r + e], query = OF_RUN(loaded, e);
             [[unroll]] for (uint c = 0u; c < columnsPerLane; ++c) {
                 const float own = block[(r + e) * columnsPerLane + c];
-                if (isDelta) sums[c] = fma(key, own, sums[c]);
-                if (hasRows) sums[columnsPerLane + c] = fma(query, own, sums[columnsPerLane + c]);
+                if (isDelta) sums[c] = timesState(key, own, sums[c]);
+                if (hasRows) sums[columnsPerLane + c] = timesState(query, own, sums[columnsPerLane + c]);
             }
             sums[2u * columnsPerLane] = fma(query, key, sums[2u * columnsPerLane]);
         }

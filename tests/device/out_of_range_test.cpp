@@ -2,6 +2,7 @@
 // descriptors. Robust buffer access is off, and the validation layer's own check runs at every
 // access. The test needs a newer layer than Debian 12's, which sees nothing, and a driver that the
 // checks run on: tests/device/CMakeLists.txt says which.
+#include "conform/cases/base_case.hpp"
 #include "conform/statistics/statistics_case.hpp"
 #include "environment.hpp"
 #include "gpu_assisted.hpp"
@@ -75,6 +76,7 @@ Case fitted(const TestLayout &kernel, Case c, bool everything) {
     c.weights = everything && kernel.kernel == VKATTN_KERNEL_STAGED;
     for (Style *style : {&c.qStyle, &c.kStyle, &c.vStyle})
         if (*style == Style::dimMajor) *style = Style::padded;
+    conform::makeAgree(c); // the options that are left
     return c;
 }
 
@@ -221,10 +223,12 @@ TEST_P(Surroundings, doNotCountAndStay) {
             Random own = randomFor(c.name);
             const auto in = makeCaseData(c, own);
             vkattn_requirements requirements{};
-            if (context.query(in->problem, requirements, &why) == VKATTN_ERROR_UNSUPPORTED) {
+            const vkattn_result queried = context.query(in->problem, requirements, &why);
+            if (queried == VKATTN_ERROR_UNSUPPORTED) {
                 if (refusal.empty()) refusal = why.message;
                 continue;
             }
+            ASSERT_EQ(queried, VKATTN_OK) << why.message;
             fillWithNan(own);
             const auto bytesOf = [&](vkattn_role role) { return vkattnOperandBytes(&in->problem, role); };
             if (requirements.descriptorSetCount > 16 || !place(in->operands, bytesOf, requirements)) continue;

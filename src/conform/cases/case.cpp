@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 
 namespace vkattn::conform {
 namespace {
@@ -588,6 +589,9 @@ std::unique_ptr<CaseData> makeCaseData(const Case &asked, Random &random) {
     if (c.ragged && !c.sequenceLengths.empty()) in.c.batch = static_cast<uint32_t>(c.sequenceLengths.size());
     describe(in, c.ragged ? drawSequences(in, random) : SequenceLength{c.queryTokens, c.keyTokens});
     vkattn_problem &p = in.problem;
+    // Memory of a problem that is none would have no bytes, and be filled nevertheless.
+    if (vkattn_diagnostic why{}; vkattnValidateProblem(&p, &why) != VKATTN_OK)
+        throw std::logic_error("a case is no problem: " + c.name + ": " + why.message);
 
     const auto make = [&](HostTensor &t, const vkattn_layout &l, vkattn_role role) { t.make(l, vkattnOperandBytes(&p, role), 0xff); };
     make(in.q, p.q, VKATTN_Q); // gaps of inputs hold NaN

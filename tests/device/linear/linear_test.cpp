@@ -350,3 +350,21 @@ TEST(LinearOnDevice, statesOfZerosGiveZero) {
             for (uint32_t t = 0; t < tokens; ++t) EXPECT_EQ(c.output(VKATTN_OUT).get(0, 1, t, 4), 0) << t;
         }
 }
+
+// The state before the first token is 0, and not nothing: its product with NaN or infinity is NaN.
+TEST(LinearOnDevice, singleTokensOfNoNumber) {
+    SKIP_WITHOUT_BUFFERS();
+    Runtime *runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("single tokens of no number");
+    for (const vkattn_linear_rule rule : {VKATTN_LINEAR_PLAIN, VKATTN_LINEAR_GATED, VKATTN_LINEAR_DELTA, VKATTN_LINEAR_GATED_DELTA})
+        for (const vkattn_role role : {VKATTN_K, VKATTN_Q, VKATTN_V})
+            for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+                LinearCase c = caseOf(rule, {2, 1, 1, 40, 16}, random);
+                c.linear.stateIn = {};
+                c.tensors.clear();
+                c.fill(random);
+                c.tensors.at(role).set(1, 0, 0, 7, value);
+                EXPECT_EQ(runAndVerify(*runtime, c), "") << c.text();
+            }
+}
