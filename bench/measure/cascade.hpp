@@ -5,7 +5,7 @@
 
 namespace vkattn::bench {
 
-// `tokens` of a shape are those of the prefix; both passes are counted as the products of all pairs.
+// `tokens` of a shape are those of the prefix; a pass is counted as the products of its pairs.
 [[nodiscard]] PassTable cascadePasses();
 
 } // namespace vkattn::bench

@@ -1,16 +1,15 @@
 #include "measure/projection.hpp"
 
+#include "measure/passes.hpp"
 #include "report/csv.hpp"
 #include "shapes/operands.hpp"
 #include "text.hpp"
 
-#include <vkattn/cpu.h>
 #include <vkattn/list.hpp>
 #include <vkattn/operations.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <random>
 
 namespace vkattn::bench {
 namespace {
@@ -22,20 +21,6 @@ constexpr ProductShape table[] = {
     {"prompt-f16w", 4096, 1024, 1024, VKATTN_F32, VKATTN_F16},    {"prompt-f16", 4096, 1024, 1024, VKATTN_F16, VKATTN_F16},
     {"token-f32", 1, 4096, 4096, VKATTN_F32, VKATTN_F32},         {"token-f16w", 1, 4096, 4096, VKATTN_F32, VKATTN_F16},
 };
-
-// Evenly from -1.73 to 1.73, as the operands of attention.
-DeviceTensor drawn(Runtime &runtime, const vkattn_layout &layout, std::mt19937_64 &random, std::string &why) {
-    std::uniform_real_distribution<float> even(-1.73f, 1.73f);
-    const size_t count = size_t{layout.extent[2]} * layout.extent[3];
-    std::vector<float> values(count);
-    for (float &each : values) each = even(random);
-    const DeviceTensor tensor = runtime.allocate(layout, &why);
-    if (!tensor) return {};
-    std::vector<uint16_t> narrow(layout.dtype == VKATTN_F32 ? 0 : count);
-    if (!narrow.empty()) (void)vkattnConvert(VKATTN_F32, values.data(), layout.dtype, narrow.data(), count, nullptr);
-    const void *const data = narrow.empty() ? static_cast<const void *>(values.data()) : narrow.data();
-    return tensor.upload(data, count * sizeOf(layout.dtype), &why) == VKATTN_OK ? tensor : DeviceTensor{};
-}
 
 } // namespace
 
@@ -55,13 +40,13 @@ std::span<const ProductShape> productTable() {
 
 ProductTime measureProduct(Runtime &runtime, Peaks *peaks, const ProductShape &shape, const MeasureOptions &options) {
     ProductTime time{.shape = shape};
-    std::mt19937_64 random(options.seed);
     std::string &why = time.failure;
     ProjectionOf projection{};
-    projection.x = drawn(runtime, matrix(shape.x, shape.rows, shape.in), random, why);
-    projection.w = drawn(runtime, matrix(shape.w, shape.out, shape.in), random, why);
+    if (!makeInput(runtime, matrix(shape.x, shape.rows, shape.in), options.seed, projection.x, why) ||
+        !makeInput(runtime, matrix(shape.w, shape.out, shape.in), options.seed + 1, projection.w, why))
+        return time;
     projection.y = runtime.allocate(matrix(shape.x, shape.rows, shape.out), &why);
-    if (!projection.x || !projection.w || !projection.y) return time;
+    if (!projection.y) return time;
     OperationList list = runtime.list();
     if (list.add(projection, &why) != VKATTN_OK) return time;
     if (options.verify.value_or(true) &&

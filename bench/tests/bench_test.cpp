@@ -280,7 +280,7 @@ TEST(Compile, operationsAreValid) {
         EXPECT_TRUE(seen.insert(each.name + each.shape + each.dtype + std::to_string(each.headDim) + each.options).second)
             << each.name << " twice";
     });
-    EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2 + 1 + 2 * 2 + 1 + 2) * 2 + 2 + 1 + 1);
+    EXPECT_EQ(seen.size(), 2u * 3u * (3 + 2 + 2 + 1 + 2 * 2 + 1 + 2) * 2 + 2u * 3u + 2 + 1 + 1);
 }
 
 TEST(Compile, comparisonFindsWhatIsWorse) {
