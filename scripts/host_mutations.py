@@ -208,9 +208,9 @@ MUTATIONS = [
     # Pipeline cache blobs and tuning files.
     ("cache-checksum-ignores-the-end", "src/core/vulkan/cache.cpp", "if (at < count) state = mix(state, read64(bytes + at, count - at));", "",
      "tests Cache*"),
-    ("tuning-bounds", "src/core/plan/tuning_file.cpp", "if (!digits || value < field->least || value > field->most)",
+    ("tuning-bounds", "src/core/plan/tuning/tuning_file.cpp", "if (!digits || value < field->least || value > field->most)",
      "if (!digits || value < field->least)", "tests Tuning*:FuzzSeeds.tuning"),
-    ("tuning-lanes-no-power-of-two", "src/core/plan/tuning_file.cpp", "if (!powerOfTwo(tile.dimLanes))", "if (tile.dimLanes == 0)",
+    ("tuning-lanes-no-power-of-two", "src/core/plan/tuning/tuning_file.cpp", "if (!powerOfTwo(tile.dimLanes))", "if (tile.dimLanes == 0)",
      "tests Tuning*"),
     # The CPU: kernels, oracle, verifier, pool.
     ("cpu-bit-mask-word-stays", "src/cpu/pair_rules-inl.hpp", "if (j == 0 || key % 32 == 0) word", "if (j == 0) word", "tests Cpu*:*/CpuKernels*"),
@@ -486,7 +486,7 @@ MUTATIONS = [
      "tests AnalysisPattern.*"),
     ("analysis-divergence-of-sums", "src/analysis/similarity.cpp", "(entropies[a][i] + entropies[b][i]) / 2)", "(entropies[a][i] + entropies[b][i]))",
      "tests AnalysisSimilarity.*"),
-    ("analysis-radius-by-real-parts", "src/analysis/spectrum.cpp", "result.radius = std::abs(result.values[0]);",
+    ("analysis-radius-by-real-parts", "src/analysis/spectra/spectrum.cpp", "result.radius = std::abs(result.values[0]);",
      "result.radius = result.values[0].real();", "tests AnalysisSpectrum.*"),
     ("analysis-rollout-last-layer-first", "src/analysis/rollout.cpp", "product = step * product;", "product = product * step;",
      "tests AnalysisRollout.*"),

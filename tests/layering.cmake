@@ -1,6 +1,7 @@
 # Which folder may include which: the direction of the layers (ARCHITECTURE.md), read off the
 # #include lines. Each folder has a list of prefixes that it may include; a folder may always
 # include its own.
+cmake_minimum_required(VERSION 3.22)
 set(allow_src/util            vkattn/problem.h)
 set(allow_src/problem         vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/layer.h vkattn/latent_layer.h vkattn/layer_gradient.h util/)
 set(allow_src/cpu             vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/cpu.h util/ problem/)
@@ -38,10 +39,11 @@ set(allow_src/core/linear_gradient core/plan/ core/linear/linear_form.hpp core/s
 set(allow_src/core/device   core/plan/caps.hpp)
 set(allow_src/core/vulkan   core/plan/ core/shaders/ core/kernels/ core/operations/ core/device/)
 set(allow_src/core/.        core/)
-# How many source files may lie in a folder itself: a folder that grows past this number holds two
-# things.
+# How many files may lie in a folder itself, and lines in a file: what grows past this number holds
+# two things.
+set(most_files 20)
 set(most_src/core 8)
-set(most_src/tool 20)
+set(most_lines 800)
 
 set(violations)
 set(checked 0)
@@ -92,11 +94,36 @@ foreach(folder src/analysis src/picture src/util src/problem src/cpu src/core sr
     endforeach()
   endforeach()
 endforeach()
-foreach(folder src/core src/tool)
-  file(GLOB files ${SOURCE}/${folder}/*.hpp ${SOURCE}/${folder}/*.cpp)
-  list(LENGTH files count)
-  if(count GREATER most_${folder})
-    list(APPEND violations "${folder} has ${count} source files, expected at most ${most_${folder}}: put them into folders")
+# Every folder and file that somebody reads.
+set(folders)
+foreach(root src include shaders samples bench tests cmake scripts docs)
+  file(GLOB_RECURSE entries LIST_DIRECTORIES true RELATIVE ${SOURCE} ${SOURCE}/${root}/*)
+  list(APPEND folders ${root})
+  foreach(entry IN LISTS entries)
+    if(IS_DIRECTORY ${SOURCE}/${entry})
+      # Inputs of fuzz targets are data.
+      if(NOT entry MATCHES "^tests/fuzz/seeds|/__pycache__|/node_modules")
+        list(APPEND folders ${entry})
+      endif()
+    elseif(entry MATCHES "\\.(h|hpp|c|cpp|comp|glsl|cmake|py|sh|md)$|CMakeLists\\.txt$")
+      file(READ ${SOURCE}/${entry} text)
+      string(REGEX MATCHALL "\n" ends "${text}")
+      list(LENGTH ends lines)
+      if(lines GREATER most_lines)
+        list(APPEND violations "${entry} has ${lines} lines, expected at most ${most_lines}: it is two concepts")
+      endif()
+    endif()
+  endforeach()
+endforeach()
+foreach(folder IN LISTS folders)
+  file(GLOB entries LIST_DIRECTORIES false ${SOURCE}/${folder}/*)
+  list(LENGTH entries count)
+  set(most ${most_files})
+  if(DEFINED most_${folder})
+    set(most ${most_${folder}})
+  endif()
+  if(count GREATER most)
+    list(APPEND violations "${folder} has ${count} files, expected at most ${most}: put them into folders")
   endif()
 endforeach()
 if(checked LESS 20)

@@ -2,7 +2,7 @@
 // pairs are visible. All measures are taken from this.
 #pragma once
 
-#include "analysis/matrix.hpp"
+#include "analysis/spectra/matrix.hpp"
 
 #include <cstdint>
 #include <vector>

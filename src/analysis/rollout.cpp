@@ -1,6 +1,6 @@
 #include "analysis/rollout.hpp"
 
-#include "analysis/eigen.hpp"
+#include "analysis/spectra/eigen.hpp"
 
 namespace vkattn::analysis {
 

@@ -1,6 +1,6 @@
 #include "analysis/similarity.hpp"
 
-#include "analysis/eigen.hpp"
+#include "analysis/spectra/eigen.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // What pictures and the page show of heads.
 #pragma once
 
-#include "analysis/matrix.hpp"
 #include "analysis/pooling.hpp"
+#include "analysis/spectra/matrix.hpp"
 
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // The tool with and without a Vulkan device. What is computed on a device never falls back here.
+#include "cli/run/reference.hpp"
 #include "harness.hpp"
-#include "reference.hpp"
 
 #include <nlohmann/json.hpp>
 

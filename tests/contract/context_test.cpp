@@ -1,6 +1,6 @@
 // vkattn::Context as a member of an engine: the moment when the context is destroyed, and that a
 // device may go after the context.
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "core/shaders/continues.hpp"
 #include "support/case.hpp"
 #include "support/drawn_caps.hpp"
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <algorithm>

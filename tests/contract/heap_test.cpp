@@ -5,9 +5,9 @@
 #include "conform/statistics/statistics_case.hpp"
 #include "support/case.hpp"
 #include "support/core_steps.hpp"
-#include "support/counting_allocator.hpp"
-#include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"
+#include "support/vulkan/counting_allocator.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // What the tests of layers of both kinds and of gradients share: their plans, and an engine that records them.
 #pragma once
 
-#include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <functional>

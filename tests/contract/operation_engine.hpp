@@ -1,7 +1,7 @@
 // A host that records operations on a Vulkan that computes nothing: every operation once, right in all.
 #pragma once
 
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

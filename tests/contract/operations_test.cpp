@@ -3,7 +3,7 @@
 #include "conform/cases/operation_case.hpp"
 #include "operation_engine.hpp"
 #include "support/case.hpp"
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cstring>

@@ -1,8 +1,8 @@
 // Outputs and the workspace share no byte with anything else that is bound: refused when recorded,
 // with both roles and both ranges. Judged by the bytes that the elements take, so that tokens or
 // heads of one fused tensor may take turns.
-#include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The pipelines that a context compiles. slices_test.cpp has those that must be there before it
 // records.
 #include "core/vulkan/context.hpp"
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 
 #include <gtest/gtest.h>
 

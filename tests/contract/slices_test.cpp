@@ -1,6 +1,6 @@
 // A host that records slices in later frames, where nothing may be compiled, learns with the first
 // one what is missing.
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

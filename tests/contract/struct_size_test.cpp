@@ -1,7 +1,7 @@
 // structSize: a caller of earlier headers has shorter structs, whose missing fields count as zero
 // and are not written; a caller of later headers is refused with both sizes. For every struct that
 // begins with structSize.
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/vkattn.hpp"
 

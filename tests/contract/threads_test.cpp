@@ -3,9 +3,9 @@
 // instrumented. A program of its own, without GoogleTest: everything in it but the C++ library is
 // compiled with the sanitizer. Exit status: 0, 1 where an answer was wrong, 66 where there was a
 // race.
-#include "support/counting_allocator.hpp"
-#include "support/fake_vulkan.hpp"
 #include "support/seed.hpp"
+#include "support/vulkan/counting_allocator.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <barrier>

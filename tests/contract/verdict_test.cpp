@@ -1,8 +1,8 @@
 // Verdicts and the self-test on a Vulkan that computes nothing: the calls that are refused, the
 // commands that are recorded, and that nothing is taken from the heap.
 #include "support/case.hpp"
-#include "support/fake_vulkan.hpp"
 #include "support/heap_count.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

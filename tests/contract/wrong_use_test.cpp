@@ -2,7 +2,7 @@
 // and the words of the answer, in the diagnostic or the log. Where the library cannot know of a
 // mistake (the facts lie with Vulkan or with the host), the row says what the library does instead;
 // the validation layer finds most of those.
-#include "support/fake_vulkan.hpp"
+#include "support/vulkan/fake_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // The objects that the runtime keeps between problems: the staging buffer of devices whose memory
 // the host does not see, and the descriptor pool of those without push descriptors.
 #include "environment.hpp"
-#include "support/faulty_vulkan.hpp"
+#include "support/vulkan/faulty_vulkan.hpp"
 
 using namespace vkattn;
 using namespace vkattn::test;

@@ -3,7 +3,7 @@
 // for before the device exists.
 #pragma once
 
-#include "support/faulty_vulkan.hpp"
+#include "support/vulkan/faulty_vulkan.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <vulkan/vulkan.h>

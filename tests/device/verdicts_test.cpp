@@ -1,7 +1,7 @@
 // A kernel that this driver computes wrongly: the runtime finds out before its first use, takes
 // another, and remembers.
 #include "environment.hpp"
-#include "support/faulty_vulkan.hpp"
+#include "support/vulkan/faulty_vulkan.hpp"
 
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,7 @@
 // Descriptions of lists of visible blocks: vkattnValidateOperation, vkattnOperationBytes and vkattnOperandUses
 // with anything; the plan for any device, whose dispatches stay within its limits; and what is valid and small
 // computed on the CPU, word for word what the oracle has, whatever the operands hold.
-#include "attention.hpp"
+#include "fuzz/shared/attention.hpp"
 #include "vkattn/visible_blocks.h"
 
 using namespace vkattn::test;

@@ -1,8 +1,8 @@
 // vkattnImportCache on a device without a driver. The first byte says how far the harness helps the
 // rest past the header.
 #include "core/vulkan/cache.hpp"
-#include "fuzz.hpp"
-#include "support/cache_device.hpp"
+#include "fuzz/shared/fuzz.hpp"
+#include "support/vulkan/cache_device.hpp"
 #include "vkattn/vkattn.hpp"
 
 using namespace vkattn;

@@ -4,8 +4,8 @@
 // other byte is left alone. A description that does not pass says why. With VKATTN_FUZZ_VALIDATION
 // set the validation layer looks on and must have nothing to say.
 #include "conform/checks/check.hpp"
-#include "description.hpp"
-#include "fuzz.hpp"
+#include "fuzz/shared/description.hpp"
+#include "fuzz/shared/fuzz.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // anything, and what is valid and small computed on the CPU, in memory of exactly the bytes that were
 // asked for, whatever it holds. What the forward pass would have stored is any bytes too, so that
 // results are right by the oracle alone: the verifier must accept the oracle's.
-#include "attention.hpp"
-#include "computed.hpp"
+#include "fuzz/shared/attention.hpp"
+#include "fuzz/shared/computed.hpp"
 #include "vkattn/gradient.h"
 
 using namespace vkattn::test;

@@ -1,7 +1,7 @@
 // Descriptions of layers, of their gradients and of latent layers: vkattnPlanLayer, vkattnPlanLayerGradient and vkattnPlanLatentLayer with
 // anything. Every step of a plan is valid and stays in what the operands, the workspace and what a layer keeps have, and small ones are
 // computed on the CPU in memory of exactly those bytes.
-#include "layouts.hpp"
+#include "fuzz/shared/layouts.hpp"
 #include "vkattn/cpu.h"
 #include "vkattn/latent_layer.h"
 #include "vkattn/layer_gradient.h"

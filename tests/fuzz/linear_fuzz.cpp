@@ -1,8 +1,8 @@
 // Descriptions of linear attention and of its gradients: vkattnValidateOperation, vkattnOperationBytes and vkattnOperandUses with anything;
 // plans for any device; and what is valid and small computed on the CPU, whatever the operands hold.
-#include "computed.hpp"
-#include "layouts.hpp"
-#include "plans.hpp"
+#include "fuzz/shared/computed.hpp"
+#include "fuzz/shared/layouts.hpp"
+#include "fuzz/shared/plans.hpp"
 #include "vkattn/linear_gradient.h"
 
 using namespace vkattn::test;

@@ -1,6 +1,6 @@
 // The reader of .npy headers: whole files as they come, and, after a first byte with its lowest bit
 // set, text put into a right frame of a file whose size is made up.
-#include "fuzz.hpp"
+#include "fuzz/shared/fuzz.hpp"
 #include "program/files/npy.hpp"
 
 using namespace vkattn::test;

@@ -2,8 +2,8 @@
 // what is valid and small computed on the CPU, in memory of exactly the bytes that were asked for.
 // The verifier must accept the kernels and the oracle, whatever the tensors hold. Bytes choose
 // between likely values and whatever they are, so that inputs come past the validator.
-#include "computed.hpp"
-#include "layouts.hpp"
+#include "fuzz/shared/computed.hpp"
+#include "fuzz/shared/layouts.hpp"
 
 using namespace vkattn::test;
 

@@ -1,7 +1,7 @@
 // The description and the planner: vkattnValidateProblem, vkattnOperandBytes, vkattnExplain and
 // vkattnListDispatches, with any problem and any caps. Bytes choose between likely values and
 // whatever they are, so that inputs come past the validator.
-#include "plans.hpp"
+#include "fuzz/shared/plans.hpp"
 
 using namespace vkattn;
 using namespace vkattn::test;

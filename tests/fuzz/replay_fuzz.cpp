@@ -3,7 +3,7 @@
 // the validator.
 #include "conform/cases/case_text.hpp"
 #include "conform/checks/check.hpp"
-#include "fuzz.hpp"
+#include "fuzz/shared/fuzz.hpp"
 
 #include <algorithm>
 #include <array>

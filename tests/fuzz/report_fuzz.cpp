@@ -1,7 +1,7 @@
 // Reports of `vkattn conform` from anywhere. Every rendering takes a report that the reader takes,
 // and writing a report and reading it again changes nothing.
 #include "conform/report/report.hpp"
-#include "fuzz.hpp"
+#include "fuzz/shared/fuzz.hpp"
 #include "program/failure.hpp"
 
 #include <optional>

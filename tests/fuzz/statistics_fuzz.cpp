@@ -1,7 +1,7 @@
 // Descriptions of statistics of attention: vkattnValidateOperation, vkattnOperationBytes and
 // vkattnOperandUses with anything; the plan for any device, whose dispatches stay within its limits; and
 // what is valid and small computed on the CPU, within the bounds of the oracle whatever the operands hold.
-#include "attention.hpp"
+#include "fuzz/shared/attention.hpp"
 #include "vkattn/statistics.h"
 
 using namespace vkattn::test;

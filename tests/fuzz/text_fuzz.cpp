@@ -1,6 +1,6 @@
 // The reader of programs of hooks: what stands between a host's text and the compiler.
 #include "compiler/text.hpp"
-#include "fuzz.hpp"
+#include "fuzz/shared/fuzz.hpp"
 
 #include <algorithm>
 #include <cstdlib>

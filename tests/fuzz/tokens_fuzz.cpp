@@ -1,5 +1,5 @@
 // The reader of tokens files. The first two bytes are the number of keys.
-#include "fuzz.hpp"
+#include "fuzz/shared/fuzz.hpp"
 #include "program/legible_text.hpp"
 #include "tool/inspect/tokens.hpp"
 

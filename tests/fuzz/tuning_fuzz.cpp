@@ -1,6 +1,6 @@
 // The reader of tuning files, and the planner with what it has read.
-#include "core/plan/tuning.hpp"
-#include "fuzz.hpp"
+#include "core/plan/tuning/tuning.hpp"
+#include "fuzz/shared/fuzz.hpp"
 #include "vkattn/vkattn.hpp"
 
 using namespace vkattn;

@@ -1,8 +1,8 @@
 // The pipeline cache's blob against a device without a driver: round trips, damage of every kind,
 // threads, and that nothing leaks.
 #include "core/vulkan/cache.hpp"
-#include "support/cache_device.hpp"
 #include "support/seed.hpp"
+#include "support/vulkan/cache_device.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // lost and what to declare; without a loss there is no warning.
 #include "core/device/read_caps.hpp"
 #include "core/vulkan/undeclared.hpp"
-#include "support/fake_physical_device.hpp"
+#include "support/vulkan/fake_physical_device.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

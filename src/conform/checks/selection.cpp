@@ -134,7 +134,7 @@ class Planner {
             weak = caseMatrix(random, false);
             tiny = caseMatrix(random, false);
         }
-        // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan_test.cpp
+        // Rows of wide heads do not fit the bindings of 64 KiB, which tests/unit/plan/plan_test.cpp
         // covers.
         std::erase_if(tiny, [](const Case &c) {
             return std::max(c.headDim, c.valueDim) * std::max({c.queryTokens, c.keyTokens, 1u}) * 4 > 60000;

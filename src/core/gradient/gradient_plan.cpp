@@ -2,7 +2,7 @@
 
 #include "core/kernels/explain.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "core/plan/work.hpp"
 #include "core/shaders/shaders.hpp"
 #include "util/diagnostic.hpp"

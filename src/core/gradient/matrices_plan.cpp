@@ -2,7 +2,7 @@
 // The rest of a plan is as in tiles_plan.cpp.
 #include "core/gradient/gradient_plan.hpp"
 #include "core/kernels/coopmat.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "core/shaders/shaders.hpp"
 #include "lib/interop.h"
 #include "util/diagnostic.hpp"

@@ -6,7 +6,7 @@
 // the checks of what was stored.
 #include "core/kernels/staged.hpp"
 #include "core/gradient/gradient_plan.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "problem/dropout.hpp"
 
 #include <algorithm>

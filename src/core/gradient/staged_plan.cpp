@@ -3,7 +3,7 @@
 
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // What the planner chooses and why, in numbers and words.
 #include "core/kernels/explain.hpp"
 
-#include "core/plan/compile_cost.hpp"
 #include "core/plan/slices.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
 #include "core/plan/work.hpp"
 #include "util/diagnostic.hpp"
 

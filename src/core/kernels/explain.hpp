@@ -1,9 +1,9 @@
 // vkattnExplain and vkattnExplainKernel without their argument checks.
 #pragma once
 
-#include "core/plan/compile_cost.hpp"
 #include "core/plan/kernel.hpp"
 #include "core/plan/slices.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include "core/plan/chunks.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/prior.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 
 #include <algorithm>
 

@@ -3,9 +3,9 @@
 #include "core/kernels/flash.hpp"
 #include "core/kernels/grid_tiles.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
 #include "core/plan/operands.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "lib/interop.h"
 
 #include <cstdio>

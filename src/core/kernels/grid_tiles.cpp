@@ -1,6 +1,6 @@
 #include "core/kernels/grid_tiles.hpp"
 
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 
 namespace vkattn {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/kernels/staged.hpp"
 #include "core/plan/operands.hpp"
 #include "core/plan/prior.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // How the staged kernel cuts a problem, and what speaks for it.
 #include "core/kernels/staged.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
+#include "core/plan/tuning/table.hpp"
 
 #include <cstdio>
 

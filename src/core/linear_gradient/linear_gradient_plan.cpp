@@ -3,7 +3,7 @@
 #include "core/kernels/explain.hpp"
 #include "core/linear/linear_form.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
 #include "core/tiles/passes.hpp"
 #include "util/diagnostic.hpp"
 

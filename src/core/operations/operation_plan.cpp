@@ -2,7 +2,7 @@
 
 #include "core/operations/operands.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/compile_cost.hpp"
+#include "core/plan/tuning/compile_cost.hpp"
 #include "util/diagnostic.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What all kernels' plans have in common.
 #include "core/plan/kernel.hpp"
 #include "core/plan/operands.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 
 #include <algorithm>
 

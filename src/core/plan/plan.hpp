@@ -4,7 +4,7 @@
 
 #include "core/plan/caps.hpp"
 #include "core/plan/schedule.hpp"
-#include "core/plan/tuning.hpp"
+#include "core/plan/tuning/tuning.hpp"
 #include "problem/problem.hpp"
 
 #include <cstdint>

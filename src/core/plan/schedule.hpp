@@ -48,7 +48,7 @@ struct PipelineKey {
 };
 
 // The distinct pipelines of one plan. A plan of any kernel has fewer than the capacity
-// (tests/unit/plan_test.cpp).
+// (tests/unit/plan/plan_test.cpp).
 class PipelineSet {
   public:
     static constexpr uint32_t capacity = 32;

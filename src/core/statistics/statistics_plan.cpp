@@ -2,7 +2,7 @@
 
 #include "core/kernels/explain.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "core/plan/work.hpp"
 #include "core/shaders/shaders.hpp"
 #include "util/diagnostic.hpp"
@@ -93,7 +93,7 @@ PassTile tileOf(const Caps &caps, bool ownsKeys, uint32_t dim, bool oneRow, uint
     }
     if (oneRow && !ownsKeys && dim <= 256) return {256, caps.subgroupSize, 1, 1, 4, sourceDirect, 1, 0};
     // Up to 128 dims the tiles for clustered operations are those of the forward pass with twice the pairs: both passes
-    // take 0.67 to 0.90 of the time of the other ones (bench/results/2026-11-26-pass-tiles.csv). 256 dims were not timed.
+    // take 0.67 to 0.90 of the time of the other ones (bench/results/gradients/2026-11-26-pass-tiles.csv). 256 dims were not timed.
     const PassTile tiles[] = {cpuPassTile(caps, 64, 4, 2), cpuPassTile(caps, 128, 2, 4), cpuPassTile(caps, 256, 1, 8)};
     const PassTile clustered[] = {cpuPassTile(caps, 64, 4, 4), cpuPassTile(caps, 128, 4, 2), cpuPassTile(caps, 256, 1, 8, true)};
     return caps.subgroupClustered ? tileFor(dim, clustered) : tileFor(dim, tiles);

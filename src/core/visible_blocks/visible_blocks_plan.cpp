@@ -3,7 +3,7 @@
 #include "core/kernels/explain.hpp"
 #include "core/kernels/flash.hpp"
 #include "core/plan/chunks.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "core/shaders/shaders.hpp"
 #include "core/tiles/passes.hpp"
 #include "util/diagnostic.hpp"

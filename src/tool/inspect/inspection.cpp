@@ -1,7 +1,7 @@
 #include "tool/inspect/inspection.hpp"
 
-#include "analysis/randomized.hpp"
 #include "analysis/similarity.hpp"
+#include "analysis/spectra/randomized.hpp"
 #include "program/legible_text.hpp"
 #include "tool/inspect/head_source.hpp"
 #include "tool/inspect/streamed.hpp"

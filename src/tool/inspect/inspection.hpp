@@ -6,7 +6,7 @@
 #include "analysis/geometry.hpp"
 #include "analysis/measures.hpp"
 #include "analysis/pooling.hpp"
-#include "analysis/spectrum.hpp"
+#include "analysis/spectra/spectrum.hpp"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // `vkattn run --kv-type`: attention over caches of small types, against the reference with what such a cache holds,
 // made here by formulas of the test's own.
-#include "../run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // `vkattn run --page-table`: keys and values in pools of pages, in both layouts, against the reference with the same
 // keys one after the other.
-#include "../run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 #include <limits>
 

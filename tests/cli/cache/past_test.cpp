@@ -1,6 +1,6 @@
 // `vkattn run --past-k` and `--state-in-out`: a cache before the keys of a command, and attention that goes on from
 // other keys, against the reference with all keys in one array.
-#include "../run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 #include <limits>
 

@@ -2,7 +2,7 @@
 // which knows no backward pass.
 #pragma once
 
-#include "cli/run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 class GradientTest : public RunTest {
   protected:

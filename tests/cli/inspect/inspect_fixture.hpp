@@ -1,7 +1,7 @@
 // `vkattn inspect` on arrays of a test, against figures taken in plain loops from the reference's scores.
 #pragma once
 
-#include "cli/run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 #include <nlohmann/json.hpp>
 

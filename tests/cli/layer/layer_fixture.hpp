@@ -1,7 +1,7 @@
 // `vkattn layer` on arrays of a test, compared with the formulas in double.
 #pragma once
 
-#include "cli/run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 #include "layer_reference.hpp"
 
 struct LayerShape {

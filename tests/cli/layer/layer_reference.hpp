@@ -2,7 +2,7 @@
 // may have. Shares nothing with the library.
 #pragma once
 
-#include "cli/reference.hpp"
+#include "cli/run/reference.hpp"
 
 // The largest relative rounding error of a type.
 inline constexpr double float32Unit = 0x1p-24, float16Unit = 0x1p-11, bfloat16Unit = 0x1p-8;

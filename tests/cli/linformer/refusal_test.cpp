@@ -1,5 +1,5 @@
 // What `vkattn run` and `vkattn explain` refuse beside --project-k, each with a message that names what is wrong.
-#include "../run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 namespace {
 

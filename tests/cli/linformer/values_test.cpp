@@ -1,5 +1,5 @@
 // `vkattn run --project-k`: Linformer on the CPU and on every driver, against projections in plain loops and the reference of attention.
-#include "../run_fixture.hpp"
+#include "cli/run/run_fixture.hpp"
 
 #include <algorithm>
 #include <cmath>

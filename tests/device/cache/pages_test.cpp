@@ -4,7 +4,7 @@
 
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
-#include "support/pages.hpp"
+#include "support/keys/pages.hpp"
 
 #include <cstring>
 

@@ -4,7 +4,7 @@
 #include "conform/cases/base_case.hpp"
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
-#include "support/segments.hpp"
+#include "support/keys/segments.hpp"
 
 #include <vkattn/list.hpp>
 

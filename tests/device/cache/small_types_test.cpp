@@ -3,7 +3,7 @@
 
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
-#include "support/small_cache.hpp"
+#include "support/keys/small_cache.hpp"
 #include "vkattn/list.hpp"
 
 #include <cmath>

@@ -1,8 +1,8 @@
 // Spectra against plain second formulations and theory.
 #include "heads.hpp"
 
-#include "analysis/randomized.hpp"
-#include "analysis/spectrum.hpp"
+#include "analysis/spectra/randomized.hpp"
+#include "analysis/spectra/spectrum.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Keys and values in pages on the CPU: what comes out is what the same keys give where they lie one after the other.
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
-#include "support/pages.hpp"
+#include "support/keys/pages.hpp"
 #include "support/seed.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <vkattn/operations.hpp>
 

@@ -2,9 +2,9 @@
 #include "conform/cases/base_case.hpp"
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
+#include "support/keys/segments.hpp"
 #include "support/seed.hpp"
-#include "support/segments.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <vkattn/operations.hpp>
 

@@ -1,9 +1,9 @@
 // The small types of caches: their conversions, and attention on the CPU over what they hold.
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
+#include "support/keys/small_cache.hpp"
 #include "support/seed.hpp"
-#include "support/small_cache.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <vkattn/gradient.h>
 #include <vkattn/operations.hpp>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "conform/cases/gradient_case.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 namespace vkattn::test {
 

@@ -4,7 +4,7 @@
 
 #include "conform/linear/linear_case.hpp"
 #include "support/extent.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <cmath>
 #include <cstring>

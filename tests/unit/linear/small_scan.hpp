@@ -1,7 +1,7 @@
 // Small linear attentions with numbers that a test chooses: dense, f32.
 #pragma once
 
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "vkattn/operations.hpp"
 
 #include <map>

@@ -3,7 +3,7 @@
 #include "cpu/targets.hpp"
 
 #include "conform/linear/linear_gradient_case.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Merge, append into rings and pages, and the Hadamard matrix, on the CPU, against what their formulas say of numbers chosen by hand.
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Every rule of vkattn/operations.h is checked, and says what was wrong.
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cmath>

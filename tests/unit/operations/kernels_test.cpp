@@ -6,7 +6,7 @@
 #include "cpu/pool.hpp"
 #include "support/extent.hpp"
 #include "support/heap_count.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "util/philox.hpp"
 #include "vkattn/vkattn.hpp"
 

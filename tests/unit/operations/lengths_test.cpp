@@ -1,5 +1,5 @@
 // Lengths of a projection's inner dim, and matrices over tokens (Linformer) that need them.
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <gtest/gtest.h>

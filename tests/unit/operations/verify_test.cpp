@@ -1,5 +1,5 @@
 // The verifier of operations sees each planted error, and lets rounding pass.
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 #include "vkattn/vkattn.hpp"
 
 #include <cmath>

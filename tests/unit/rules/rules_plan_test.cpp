@@ -1,7 +1,7 @@
 // Plans of the flash kernel with rules of visibility, without a device: splits of long sequences, patches
 // of a grid.
 #include "core/kernels/flash.hpp"
-#include "core/plan/table.hpp"
+#include "core/plan/tuning/table.hpp"
 #include "lib/interop.h"
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"

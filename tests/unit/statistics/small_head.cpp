@@ -1,6 +1,6 @@
 #include "small_head.hpp"
 
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <cmath>
 

@@ -7,7 +7,7 @@
 #include "cpu/statistics/work.hpp"
 #include "small_head.hpp"
 #include "support/extent.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "conform/visible_blocks/visible_blocks_case.hpp"
 #include "cpu/visible_blocks/work.hpp"
 #include "support/extent.hpp"
-#include "unit/cpu_runs.hpp"
+#include "unit/cpu/cpu_runs.hpp"
 
 #include <functional>
 #include <gtest/gtest.h>
