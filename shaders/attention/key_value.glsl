@@ -1,6 +1,6 @@
 // Where K and V come from. No other shader reads their elements: a type, a scale, a page table or a
-// rotation has its lines here. Keys count from the first of the batch entry; keys past the last one
-// that may be read repeat that one.
+// rotation has its lines here. Keys count from the first of the batch entry; keys before the first and
+// past the last one that may be read repeat these.
 //
 // Included after operands.glsl and sequence.glsl. Dims: `exactDims` tells that no dim past the end
 // is asked for; else such dims are 0 in K and V, because 0 * garbage could be NaN.
@@ -19,7 +19,7 @@ uint kAt, vAt; // of key 0 of the batch entry; with pages, of token 0 of page 0
 
 // Where a key's row begins. A key of an absent page, which is hidden, has page 0.
 uint keyAt(uint base, uint byPage, uint byToken, int key) {
-    const int held = min(key, keyLast);
+    const int held = heldKey(key);
 #ifdef VKATTN_LENGTHS_BOUND
     if (hasPages) {
         const int place = quotientOf(held, rule.pageTokens, rule.perPageToken);

@@ -105,11 +105,11 @@ Row unpackRow(RowFacts facts) {
 uint pairAt(uint base, PairStrides by, Row row) { return base + batch * by.batch + row.head * by.head + row.query * by.query; }
 #endif
 
-// What the bias adds to the score of a pair. Keys past the last one repeat that.
+// What the bias adds to the score of a pair. Keys that may not be read repeat one that may.
 float pairBias(Row row, int key) {
     float added = 0.0;
 #ifdef VKATTN_PAIR_OPERANDS
-    const uint held = uint(min(key, keyLast)) - keyFirst; // counted as the bindings do
+    const uint held = uint(heldKey(key)) - keyFirst; // counted as the bindings do
     if ((pairTerms & termBias) != 0u) added = LOAD_ELEMENT(bias, biasType, pairAt(biasBase, biasStrides, row) + held * biasStrides.key);
 #endif
     return added;
@@ -120,7 +120,7 @@ float pairBias(Row row, int key) {
 bool termsShow(Row row, int key, inout float added) {
     bool seen = true;
 #ifdef VKATTN_PAIR_OPERANDS
-    const uint held = uint(min(key, keyLast)) - keyFirst;
+    const uint held = uint(heldKey(key)) - keyFirst;
     if ((pairTerms & termMask) != 0u) {
         const uint at = pairAt(maskBase, maskStrides, row) + held * maskStrides.key;
         seen = seen && (mask[at >> 2] >> ((at & 3u) << 3) & 0xffu) != 0u;

@@ -35,13 +35,17 @@ uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - qu
 // The same for the keys of the dispatch.
 uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
 
-// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch
-// that may be read.
+// The batch entry at hand. Keys count from its first; `keyLeast` and `keyLast` are the first and the last key
+// of the dispatch that may be read.
 uint batch;
 Sequence seq;
-int keyLast;
+int keyLeast, keyLast;
 void beginSequence(uint batchInChunk) {
     batch = batchInChunk;
     seq = sequenceOf(batchInChunk);
     keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
+    keyLeast = min(int(keyFirst), keyLast);
 }
+// The key that is read for one of a step. Steps are whole from key 0 on: a step may begin before the keys of
+// the dispatch, where a segment begins inside of the step, and end behind them.
+int heldKey(int key) { return clamp(key, keyLeast, keyLast); }

@@ -231,10 +231,10 @@ conform::Case longRules(conform::Random &random, uint32_t number) {
         c.window = c.globalTokens = true, c.left = c.right = 5;
         break;
     case 9: // patches are for queries that stand where they are counted
-        c.grid = conform::Grid::clamped, c.gridRows = 13;
+        c.grid = conform::Grid::clamped, c.gridRows = 24;
         c.sizePlanes = 1, c.sizeRows = c.sizeColumns = 5;
-        c.queryTokens = c.keyTokens = 13 * 19;
-        c.offsets = true, c.queryOffset.tokens = static_cast<int32_t>(conform::between(random, 20, 60));
+        c.queryTokens = c.keyTokens = 24 * 32;
+        c.offsets = true, c.queryOffset.tokens = static_cast<int32_t>(conform::between(random, 5, 27));
         break;
     default:
         c.grid = number == 5 ? conform::Grid::clamped : conform::Grid::windows;

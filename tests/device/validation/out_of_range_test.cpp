@@ -9,6 +9,7 @@
 #include "gpu_assisted.hpp"
 #include "support/extent.hpp"
 #include "support/keys/pages.hpp"
+#include "support/keys/segments.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -97,6 +98,8 @@ std::vector<Case> casesFor(const TestLayout &kernel, Random &random, size_t coun
         if (n % 2 && !c.offsetArrays) c.offsets = c.offsetArrays = c.hostileOffsets = true;
         if (c.queryTokens <= 70 && c.keyTokens <= 150) cases.push_back(c);
     }
+    // Segments that begin inside of steps.
+    for (size_t n = 0; n < count / 6; ++n) cases.push_back(drawSegments(random, 2));
     for (Case &c : cases) c = fitted(kernel, c, random() % 3 == 0);
     return cases;
 }

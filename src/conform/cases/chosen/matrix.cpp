@@ -32,6 +32,12 @@ template <class Add> void addNamedOptions(const Add &add) {
         Case &c = add("bitMaskKeys" + std::to_string(keys));
         c.keyTokens = keys, c.bitMaskBroadcast = 0, c.lse = c.weights = true;
     }
+    // Segments begin inside of steps, and so do the operands of their pairs.
+    for (const bool bits : {false, true}) {
+        Case &c = add(bits ? "segmentsBesideBits" : "segmentsBesideBias");
+        c.segments = 3, c.keyTokens = 141, c.queryTokens = 37;
+        (bits ? c.bitMaskBroadcast : c.biasBroadcast) = 0;
+    }
     for (const float sink : {-std::numeric_limits<float>::infinity(), 2.0f, 80.0f, -1e9f, 1e9f}) {
         Case &c = add("sink" + std::to_string(static_cast<int>(std::max(sink, -2e9f))));
         c.sinks = true, c.sink = sink, c.lse = c.weights = true;
