@@ -578,6 +578,7 @@ MUTATIONS = [
     ("offsets-of-keys-added", "src/problem/keys/offsets.hpp", "return clamped(offset(query, queryOfEntry) - offset(key, keyOfEntry));", "return clamped(offset(query, queryOfEntry) + offset(key, keyOfEntry));", "tests Offsets.*"),
     ("offsets-not-clamped", "src/problem/keys/offsets.hpp", "return std::clamp<int64_t>(tokens, -maxOffset, maxOffset); };", "return tokens; };", "tests Offsets.*"),
     ("offsets-unknown-as-alignment", "src/core/plan/work.cpp", "if (p.hasUnknownOffsets()) return", "if (false) return", "tests Offsets.*"),
+    ("offsets-beside-an-alignment", "src/core/plan/operands.hpp", "p.topLeft || p.hasOffsets() ? flagTopLeft", "p.topLeft ? flagTopLeft", "device RulesTest.*"),
     ("offsets-in-patches-of-a-grid", "src/core/kernels/grid_tiles.cpp", "const bool placed = !p.hasOffsets() && (", "const bool placed = (", "device RulesTest.*"),
     ("linear-positions-from-the-top", "src/problem/linear/linear.hpp", "return topLeft ? 0 : int64_t{keys} - queryTokens;", "return 0;", "tests Linear*"),
     ("verify-linear-errors-of-decay-forgotten", "src/cpu/linear/state_errors.hpp", "bound[d] = overflows ? infinite : bound[d] * scale;",

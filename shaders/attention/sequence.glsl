@@ -7,7 +7,7 @@
 struct Sequence {
     uint queryStart, queryCount, keyStart, keyCount;
     uint prefix; // keys that no causal rule hides
-    int shift;   // i' - i
+    int shift;   // with offsets, i' - i
 };
 
 // Lengths are data on the device: clamped, never trusted. The table of ragged batches was clamped
@@ -27,7 +27,6 @@ Sequence sequenceOf(uint batchInChunk) {
         s.keyCount = min(lengths[lengthsBase + batchInChunk], keyTokens);
     }
 #endif
-    if ((flags & flagOffsets) == 0u) s.shift = (flags & flagTopLeft) != 0u ? 0 : int(s.keyCount) - int(s.queryCount);
     return s;
 }
 // Rows of the chunk that the batch entry has; what lies past them is neither read nor written.
@@ -35,17 +34,16 @@ uint rowsOf(Sequence s) { return min(queries, max(s.queryCount, queryFirst) - qu
 // The same for the keys of the dispatch.
 uint keysOf(Sequence s) { return min(keys, max(s.keyCount, keyFirst) - keyFirst); }
 
-// The batch entry at hand. Keys count from its first; `keyLeast` and `keyLast` are the first and the last key
-// of the dispatch that may be read.
+// The batch entry at hand. Keys count from its first; `keyLast` is the last key of the dispatch that may be
+// read, and keyFirst the first. Where the entry has none of them nothing reads any.
 uint batch;
 Sequence seq;
-int keyLeast, keyLast;
+int keyLast;
 void beginSequence(uint batchInChunk) {
     batch = batchInChunk;
     seq = sequenceOf(batchInChunk);
-    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, 0);
-    keyLeast = min(int(keyFirst), keyLast);
+    keyLast = max(int(min(keyFirst + keys, seq.keyCount)) - 1, int(keyFirst));
 }
 // The key that is read for one of a step. Steps are whole from key 0 on: a step may begin before the keys of
 // the dispatch, where a segment begins inside of the step, and end behind them.
-int heldKey(int key) { return clamp(key, keyLeast, keyLast); }
+int heldKey(int key) { return clamp(key, int(keyFirst), keyLast); }

@@ -154,6 +154,9 @@ std::string whyImpossible(const Case &c) {
     if (std::max(batch * c.heads * queries, batch * c.kvHeads * keys) * std::max(c.headDim, c.valueDim) > mostElements ||
         (allPairs && sequences * c.heads * queries * keys > mostElements))
         return "a tensor of the case has more than 2^27 elements";
+    const vkattn_problem problem = descriptionOf(c);
+    if (vkattn_diagnostic why{}; vkattnValidateProblem(&problem, &why) != VKATTN_OK)
+        return std::string("the case is no problem: ") + why.message;
     return {};
 }
 

@@ -189,8 +189,8 @@ struct DescriptorRange {
 // What decides which keys a query may see by position: the part that no chunk changes, and all of
 // it.
 template <class Words> void setReach(Words &words, const Problem &p) {
-    words.flags = (p.topLeft ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) | (p.ragged() ? flagRagged : 0) |
-                  (hasTable(p) ? flagTable : 0) | (p.hasOffsets() ? flagOffsets : 0);
+    words.flags = (p.topLeft || p.hasOffsets() ? flagTopLeft : 0) | (p.has(VKATTN_KEY_LENGTHS) ? flagKeyLengths : 0) |
+                  (p.ragged() ? flagRagged : 0) | (hasTable(p) ? flagTable : 0) | (p.hasOffsets() ? flagOffsets : 0);
     words.queryTokens = p.queryTokens;
     words.keyTokens = p.keyTokens;
     words.left = p.left;
