@@ -1,5 +1,6 @@
 #include "conform/cases/case_text.hpp"
 
+#include "conform/cases/base_case.hpp"
 #include "conform/cases/features.hpp"
 
 #include <algorithm>
