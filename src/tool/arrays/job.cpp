@@ -231,14 +231,13 @@ void describeOptions(const std::vector<Input> &inputs, vkattn_problem &problem, 
         }
         if (isSmallArray(input.role()) && !isPageArray(input.role())) problem.presentRoles |= VKATTN_PRESENT(input.role());
     }
-    const auto assumes = [&](vkattn_role role) { return (assumed.roles >> role & 1) != 0; };
+    const auto assumes = [&](vkattn_role role) { return assumed.roles.test(role); };
     // Masks and biases broadcast over batch entries and heads, as most do.
     if (assumes(VKATTN_MASK)) problem.mask = packed(VKATTN_BOOL8, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIAS)) problem.bias = packed(assumed.dtype, 1, 1, pairs[2], pairs[3]);
     if (assumes(VKATTN_BIT_MASK)) problem.bitMask = packed(VKATTN_BITS32, 1, 1, pairs[2], wordsOf(pairs[3]));
     for (const OperandName &name : operandNames)
-        if (name.role < VKATTN_WORKSPACE && isSmallArray(name.role) && assumes(name.role))
-            problem.presentRoles |= VKATTN_PRESENT(name.role);
+        if (isSmallArray(name.role) && assumes(name.role)) problem.presentRoles |= VKATTN_PRESENT(name.role);
     if (assumed.sequences > 0) problem.presentRoles |= VKATTN_PRESENT(VKATTN_CU_SEQ_Q) | VKATTN_PRESENT(VKATTN_CU_SEQ_K);
 }
 
@@ -343,8 +342,8 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
         v.layout = k.layout;
         v.layout.extent[dim] = arguments.valuesInKeys;
     }
-    job.projections = describeTokenProjections(
-        arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || (assumed.roles & bitOf(VKATTN_KEY_LENGTHS)) != 0, k, v);
+    job.projections =
+        describeTokenProjections(arguments, !arguments.files[VKATTN_KEY_LENGTHS].empty() || assumed.roles.test(VKATTN_KEY_LENGTHS), k, v);
 
     vkattn_problem &problem = job.problem;
     Operand firstK = k, firstV = v;
@@ -357,7 +356,7 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
     if (!job.projections.list.empty()) problem.presentRoles &= ~VKATTN_PRESENT(VKATTN_KEY_LENGTHS);
     const uint32_t *extent = q.layout.extent;
 
-    const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || (assumed.roles >> role & 1) != 0; };
+    const auto wants = [&](vkattn_role role) { return !arguments.files[role].empty() || assumed.roles.test(role); };
     const auto output = [&](vkattn_role role, vkattn_dtype dtype, const Extents &extents) {
         return dense(std::string(operandName(arguments, role).option) + " " + arguments.files[role], dtype, extents);
     };

@@ -64,7 +64,7 @@ void checkDrawing(const CLI::App &app, const ExplainArguments &explain) {
                       "--cu-seqlens-k with files, or leave --ragged out");
     for (const Presence &presence : presences)
         for (const vkattn_role role : {VKATTN_MASK, VKATTN_BIT_MASK, VKATTN_BIAS, VKATTN_KEY_LENGTHS, VKATTN_DOC_IDS_Q})
-            if (explain.assumed.includes(presence) && (presence.roles & bitOf(role)) != 0)
+            if (explain.assumed.includes(presence) && presence.covers(role))
                 throw Failure(std::string("--draw-mask draws which pairs are visible, and --with ") + presence.word +
                               " does not say which it hides: give " + operandName(role).option + " with a file, or leave " + presence.word +
                               " out");
@@ -75,7 +75,7 @@ void checkExplain(const CLI::App &app, ExplainArguments &explain) {
     checkShapes(app, explain);
     for (const Presence &presence : presences)
         for (const OperandName &name : operandNames)
-            if (assumed.includes(presence) && (presence.roles & bitOf(name.role)) != 0 && !explain.run.files[name.role].empty())
+            if (assumed.includes(presence) && presence.covers(name.role) && !explain.run.files[name.role].empty())
                 throw Failure(std::string("--with ") + presence.word + " stands in place of a file, and " +
                               operandName(explain.run, name.role).option + " gives one: leave one of the two out");
     for (const vkattn_role role : {VKATTN_CU_SEQ_Q, VKATTN_CU_SEQ_K})
@@ -102,9 +102,9 @@ void readPresences(const std::string &text, Assumptions &assumed) {
         for (const Presence &presence : presences)
             if (word == presence.word) found = &presence;
         if (found == nullptr) badValue("--with", "a list like mask,sinks of " + presenceWords(), word);
-        if ((assumed.roles & found->roles & bitOf(VKATTN_LSE)) != 0 && assumed.rowStatistics != found->rowStatistics)
+        if (found->role == VKATTN_LSE && assumed.roles.test(VKATTN_LSE) && assumed.rowStatistics != found->rowStatistics)
             throw Failure("--with " + text + " names lse and row-statistics, expected one of them: leave lse out");
-        assumed.roles |= found->roles;
+        assumed.roles.set(found->role).set(found->partner);
         assumed.rowStatistics = assumed.rowStatistics || found->rowStatistics;
     }
 }

@@ -13,6 +13,7 @@
 #include <vkattn/gradient.h>
 #include <vkattn/layer.h>
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -118,12 +119,12 @@ struct Assumptions {
     // Of q, k and v, 2 to 4 dimensions; all empty where files are given.
     std::vector<uint32_t> shapes[3];
     vkattn_dtype dtype = VKATTN_F32; // of these, and of what `roles` names
-    // 1 << role: takes part, in its full shape or as the plainest broadcast (job.cpp)
-    uint64_t roles = 0;
+    // By role: takes part, in its full shape or as the plainest broadcast (job.cpp).
+    std::bitset<VKATTN_ROLE_LIMIT> roles;
     bool rowStatistics = false; // what VKATTN_LSE holds
     uint32_t sequences = 0, maxSeqQ = 0, maxSeqK = 0;
     [[nodiscard]] bool includes(const Presence &presence) const {
-        return (roles & presence.roles) != 0 && (presence.roles != bitOf(VKATTN_LSE) || presence.rowStatistics == rowStatistics);
+        return roles.test(presence.role) && (presence.role != VKATTN_LSE || presence.rowStatistics == rowStatistics);
     }
 };
 

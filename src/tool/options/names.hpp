@@ -139,26 +139,25 @@ inline constexpr std::array<GradientName, 6> linearGradientNames = {{
            role == VKATTN_STATE_OUT || role == VKATTN_Y;
 }
 
-// The words of `explain --with`, and the roles that each stands for.
+// A word of `explain --with`, and what the word stands for.
 struct Presence {
     const char *word;
-    uint64_t roles;
+    vkattn_role role;
+    vkattn_role partner = role; // takes part with `role`
     bool rowStatistics = false; // what VKATTN_LSE holds
+    [[nodiscard]] constexpr bool covers(vkattn_role r) const { return r == role || r == partner; }
 };
-constexpr uint64_t bitOf(vkattn_role role) {
-    return uint64_t{1} << role;
-}
-inline constexpr Presence presences[] = {{"mask", bitOf(VKATTN_MASK)},
-                                         {"bitmask", bitOf(VKATTN_BIT_MASK)},
-                                         {"bias", bitOf(VKATTN_BIAS)},
-                                         {"alibi", bitOf(VKATTN_ALIBI_SLOPES)},
-                                         {"sinks", bitOf(VKATTN_SINKS)},
-                                         {"lengths", bitOf(VKATTN_KEY_LENGTHS)},
-                                         {"documents", bitOf(VKATTN_DOC_IDS_Q) | bitOf(VKATTN_DOC_IDS_K)},
-                                         {"lse", bitOf(VKATTN_LSE)},
-                                         {"row-statistics", bitOf(VKATTN_LSE), true},
-                                         {"weights", bitOf(VKATTN_WEIGHTS)},
-                                         {"scores", bitOf(VKATTN_SCORES)}};
+inline constexpr Presence presences[] = {{"mask", VKATTN_MASK},
+                                         {"bitmask", VKATTN_BIT_MASK},
+                                         {"bias", VKATTN_BIAS},
+                                         {"alibi", VKATTN_ALIBI_SLOPES},
+                                         {"sinks", VKATTN_SINKS},
+                                         {"lengths", VKATTN_KEY_LENGTHS},
+                                         {"documents", VKATTN_DOC_IDS_Q, VKATTN_DOC_IDS_K},
+                                         {"lse", VKATTN_LSE},
+                                         {"row-statistics", VKATTN_LSE, VKATTN_LSE, true},
+                                         {"weights", VKATTN_WEIGHTS},
+                                         {"scores", VKATTN_SCORES}};
 
 // Returns what an array has one of for each query head; NULL for other roles.
 [[nodiscard]] constexpr const char *ofEachHead(vkattn_role role) {

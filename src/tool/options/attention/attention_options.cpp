@@ -74,8 +74,7 @@ std::string spelling(const RunArguments &run, const Assumptions &assumed, vkattn
     if (!run.files[role].empty()) return operandName(run, role).option;
     if (assumed.sequences > 0 && (role == VKATTN_CU_SEQ_Q || role == VKATTN_CU_SEQ_K)) return "--ragged";
     for (const Presence &presence : presences)
-        if (role < VKATTN_WORKSPACE && assumed.includes(presence) && (presence.roles >> role & 1) != 0)
-            return std::string("--with ") + presence.word;
+        if (assumed.includes(presence) && presence.covers(role)) return std::string("--with ") + presence.word;
     return "";
 }
 
