@@ -26,13 +26,29 @@ inline bool isDrawn(Random &random, uint32_t oneIn) {
     return drawn || fullExtent();
 }
 
-// How many cases a test draws: `few`, and at full extent as many as it makes in half a minute, up to
-// `many`. Drivers differ by a hundred in the time that they compile the pipelines of a case.
+// How many cases each test is asked to draw, by VKATTN_TEST_PROBLEMS; 0: the test chooses.
+inline int askedProblems() {
+    static const int asked = [] {
+        const char *given = std::getenv("VKATTN_TEST_PROBLEMS");
+        if (!given) return 0;
+        char *end = nullptr;
+        const long number = std::strtol(given, &end, 10);
+        if (end != given && *end == '\0' && number >= 1 && number <= 1'000'000) return static_cast<int>(number);
+        std::fprintf(stderr, "VKATTN_TEST_PROBLEMS is '%s', expected a number from 1 to 1000000\n", given);
+        std::exit(2);
+    }();
+    return asked;
+}
+
+// How many cases a test draws: as many as asked; else `few`, and at full extent as many as the test
+// makes in half a minute, up to `many`. Drivers differ by a hundred in the time that they compile the
+// pipelines of a case.
 class Draws {
   public:
     Draws(int few, int many) : few_(few), many_(many) {}
     // Returns whether case n, counted from 0, is drawn.
     [[nodiscard]] bool take(int n) const {
+        if (askedProblems() > 0) return n < askedProblems();
         return n < few_ || (fullExtent() && n < many_ && std::chrono::steady_clock::now() - begin_ < std::chrono::seconds(30));
     }
 
