@@ -219,7 +219,7 @@ HostBuffer Input::load(const vkattn_operation &operation) {
         break;
     case VKATTN_PAGE_TABLE:
     case VKATTN_PAGE_INDICES:
-        readPages(buffer);
+        readPages(buffer, (operation.kind == VKATTN_APPEND ? operation.of.append->y : operation.of.attention->k).extent[0]);
         break;
     case VKATTN_PAGE_INDPTR:
         std::memcpy(buffer.data(), offsets_.data(), buffer.bytes());
@@ -358,11 +358,19 @@ uint32_t Input::readPagePlaces(uint32_t pages) {
     return most;
 }
 
-// In C order. What no page of any pool can be becomes -1.
-void Input::readPages(const HostBuffer &into) {
+// In C order. What no page of any pool can be becomes -1. A negative entry is how a table says that a page is absent;
+// one past the pool is more likely a mistake.
+void Input::readPages(const HostBuffer &into, uint32_t poolPages) {
     auto *page = reinterpret_cast<int32_t *>(into.data());
-    for (const int64_t given : readNumbers())
+    uint64_t past = 0;
+    int64_t first = 0;
+    for (const int64_t given : readNumbers()) {
+        if (given >= poolPages && past++ == 0) first = given;
         *page++ = given < 0 || given > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(given);
+    }
+    if (past > 0)
+        printNote(path_ + ": " + std::to_string(past) + " of " + std::to_string(into.bytes() / sizeof(int32_t)) + " pages lie past the " +
+                  std::to_string(poolPages) + " of the pool and count as absent, first " + std::to_string(first));
 }
 
 // A bit for each token; one row of a file is that of all batch entries.

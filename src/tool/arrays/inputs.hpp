@@ -79,7 +79,7 @@ class Input {
     void read(std::span<std::byte> into);
     void readConverted(const HostBuffer &into, vkattn_dtype dtype);
     void readClamped(const HostBuffer &into, int64_t least, int64_t most, const char *what);
-    void readPages(const HostBuffer &into);
+    void readPages(const HostBuffer &into, uint32_t poolPages);
     void readGlobalTokens(const HostBuffer &into, uint32_t keyTokens);
     void readProgramBuffer(const HostBuffer &into);
     void readDocumentIds(const HostBuffer &into, uint32_t tokens);

@@ -1,5 +1,6 @@
 #include "tool/cache/append_command.hpp"
 
+#include "program/note.hpp"
 #include "tool/arrays/shapes.hpp"
 #include "tool/cache/ordered_array.hpp"
 #include "tool/device.hpp"
@@ -87,6 +88,34 @@ uint32_t startOf(int64_t position, const AppendJob &job) {
     return static_cast<uint32_t>(std::min<int64_t>(position, std::numeric_limits<int32_t>::max()));
 }
 
+// Tells of new tokens that are not written, and of which is the first. `table`: NULL without pages.
+void noteLostTokens(const AppendJob &job, const std::vector<int64_t> &positions, const int32_t *table) {
+    const uint32_t tokens = job.inputs[newInput].layout().extent[token], *const cache = job.append.y.extent;
+    const auto capacity = static_cast<int64_t>(job.capacity);
+    uint64_t outside = 0, absent = 0;
+    std::string first;
+    for (size_t entry = 0; entry < positions.size(); entry++)
+        for (uint32_t t = 0; t < tokens; t++) {
+            int64_t position = std::min<int64_t>(positions[entry], std::numeric_limits<int64_t>::max() - tokens) + t;
+            if (job.append.flags & VKATTN_APPEND_RING) position %= capacity;
+            const bool isOutside = positions[entry] < 0 || position >= capacity;
+            if (!isOutside && table) {
+                const int32_t page = table[entry * job.append.tablePages + static_cast<uint64_t>(position) / cache[token]];
+                if (page >= 0 && static_cast<uint32_t>(page) < cache[batch]) continue;
+            }
+            if (!isOutside && !table) continue;
+            if (outside + absent == 0)
+                first = ", first token " + std::to_string(t) + " of batch entry " + std::to_string(entry) +
+                        ", whose tokens begin at position " + std::to_string(positions[entry]);
+            ++(isOutside ? outside : absent);
+        }
+    if (outside + absent == 0) return;
+    const std::string pages = absent > 0 ? ", and " + std::to_string(absent) + " lie in absent pages" : "";
+    printNote(job.inputs[positionsInput].text() + ": of " + std::to_string(tokens * positions.size()) + " new tokens " +
+              std::to_string(outside) + " lie outside the " + std::to_string(capacity) + " of a cache" + pages + ": they are not written" +
+              first);
+}
+
 template <class Word> HostBuffer words(const std::vector<int64_t> &numbers, const Word &word) {
     HostBuffer buffer(numbers.size() * sizeof(uint32_t));
     for (size_t n = 0; n < numbers.size(); n++) {
@@ -100,8 +129,12 @@ HostArrays loadArrays(AppendJob &job) {
     const vkattn_operation described = operation(job.append);
     HostArrays arrays;
     arrays.add(VKATTN_X, job.inputs[newInput].load(described));
-    arrays.add(VKATTN_STARTS, words(job.inputs[positionsInput].readNumbers(), [&](int64_t position) { return startOf(position, job); }));
-    if (job.inputs.size() > tableInput) arrays.add(VKATTN_PAGE_TABLE, job.inputs[tableInput].load(described));
+    const std::vector<int64_t> positions = job.inputs[positionsInput].readNumbers();
+    arrays.add(VKATTN_STARTS, words(positions, [&](int64_t position) { return startOf(position, job); }));
+    HostBuffer table;
+    if (job.inputs.size() > tableInput) table = job.inputs[tableInput].load(described);
+    noteLostTokens(job, positions, job.append.tablePages ? reinterpret_cast<const int32_t *>(table.data()) : nullptr);
+    if (job.append.tablePages) arrays.add(VKATTN_PAGE_TABLE, std::move(table));
     HostBuffer cache(static_cast<size_t>(job.outputs[0].bytes));
     loadInCOrder(job.inputs[cacheInput], cache.span());
     arrays.add(VKATTN_Y, std::move(cache));

@@ -41,18 +41,24 @@ class AppendTool : public CliTest {
         const auto capacity = static_cast<int64_t>(paged ? pageTokens * columns_ : c[2]);
         std::vector<double> expected = cache_.values;
         std::vector<bool> written(expected.size());
+        size_t outside = 0, absent = 0;
         for (size_t b = 0; b < n[0]; b++)
             for (size_t t = 0; t < tokens; t++) {
-                if (positions_[b] < 0 || capacity == 0) continue;
                 int64_t position = static_cast<int64_t>(positions_[b]) + static_cast<int64_t>(t);
-                if (ring) position %= capacity;
-                if (position >= capacity) continue;
+                if (ring && capacity > 0) position %= capacity;
+                if (positions_[b] < 0 || position >= capacity) {
+                    outside++;
+                    continue;
+                }
                 auto entry = static_cast<int64_t>(b);
                 auto row = static_cast<size_t>(position);
                 if (paged) {
                     entry = static_cast<int64_t>(pages_[b * columns_ + row / pageTokens]);
                     row %= pageTokens;
-                    if (entry < 0 || entry >= static_cast<int64_t>(c[0])) continue;
+                    if (entry < 0 || entry >= static_cast<int64_t>(c[0])) {
+                        absent++;
+                        continue;
+                    }
                 }
                 for (size_t h = 0; h < n[1]; h++)
                     for (size_t d = 0; d < dims; d++) {
@@ -63,6 +69,11 @@ class AppendTool : public CliTest {
                         written[at] = true;
                     }
             }
+        const std::string said = "of " + std::to_string(n[0] * tokens) + " new tokens " + std::to_string(outside) + " lie outside the " +
+                                 std::to_string(capacity) + " of a cache" +
+                                 (absent > 0 ? ", and " + std::to_string(absent) + " lie in absent pages" : "") + ": they are not written";
+        const bool tells = outside + absent > 0;
+        EXPECT_EQ(outcome.err.find(tells ? said : "new tokens") != std::string::npos, tells) << outcome.err << said;
         for (size_t at = 0; at < expected.size(); at++)
             if (written[at])
                 EXPECT_NEAR(got.values[at], expected[at], tolerance) << at;
