@@ -1,6 +1,7 @@
 // Sizes as people read them.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
@@ -22,6 +23,7 @@ inline std::string byteText(uint64_t bytes) {
 
 // Returns a text such as "8.59 G", of decimal thousands.
 inline std::string amountText(double value) {
+    if (std::isnan(value)) return "?"; // not known
     static constexpr const char *units[] = {"", "k", "M", "G", "T", "P", "E"};
     size_t unit = 0;
     for (; value >= 1000 && unit + 1 < std::size(units); unit++) value /= 1000;

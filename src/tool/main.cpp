@@ -10,6 +10,7 @@
 #include "tool/lab/lab_command.hpp"
 #include "tool/layer/explain_layer_command.hpp"
 #include "tool/layer/layer_command.hpp"
+#include "tool/linear/explain_linear_command.hpp"
 #include "tool/linear/linear_command.hpp"
 #include "tool/options/arguments.hpp"
 #include "tool/rotary_command.hpp"
@@ -25,21 +26,22 @@ using namespace vkattn::tool;
 
 ExitStatus execute(int argc, const char *const *argv) {
     const CommandLine line = parseCommandLine(argc, argv);
-    const ExitStatus status = line.run            ? runCommand(*line.run)
-                              : line.gradient     ? gradientCommand(*line.gradient)
-                              : line.rotary       ? rotaryCommand(*line.rotary)
-                              : line.linear       ? linearCommand(*line.linear)
-                              : line.merge        ? mergeCommand(*line.merge)
-                              : line.append       ? appendCommand(*line.append)
-                              : line.layer        ? layerCommand(*line.layer)
-                              : line.inspect      ? inspectCommand(*line.inspect)
-                              : line.explainLayer ? explainLayerCommand(*line.explainLayer)
-                              : line.explain      ? explainCommand(*line.explain)
-                              : line.info         ? infoCommand(*line.info)
-                              : line.tune         ? tuneCommand(*line.tune)
-                              : line.conform      ? conformCommand(*line.conform)
-                              : line.lab          ? labCommand(*line.lab)
-                                                  : line.status;
+    const ExitStatus status = line.run             ? runCommand(*line.run)
+                              : line.gradient      ? gradientCommand(*line.gradient)
+                              : line.rotary        ? rotaryCommand(*line.rotary)
+                              : line.linear        ? linearCommand(*line.linear)
+                              : line.merge         ? mergeCommand(*line.merge)
+                              : line.append        ? appendCommand(*line.append)
+                              : line.layer         ? layerCommand(*line.layer)
+                              : line.inspect       ? inspectCommand(*line.inspect)
+                              : line.explainLayer  ? explainLayerCommand(*line.explainLayer)
+                              : line.explainLinear ? explainLinearCommand(*line.explainLinear)
+                              : line.explain       ? explainCommand(*line.explain)
+                              : line.info          ? infoCommand(*line.info)
+                              : line.tune          ? tuneCommand(*line.tune)
+                              : line.conform       ? conformCommand(*line.conform)
+                              : line.lab           ? labCommand(*line.lab)
+                                                   : line.status;
     std::cout.flush();
     if (!std::cout) throw Failure("the result could not be printed: standard output is closed or full");
     return status;

@@ -296,20 +296,10 @@ Job describeProblem(const RunArguments &arguments, const Assumptions &assumed) {
             operand.layout.extent[dim] = arguments.valuesInKeys;
             continue;
         }
-        if (std::vector<uint32_t> shape = assumed.shapes[role]; !shape.empty()) {
-            operand.text = std::string("--shape") + (operandName(role).option + 1);
-            char separator = ' ';
-            for (const uint32_t extent : shape) {
-                operand.text += separator;
-                operand.text += std::to_string(extent);
-                separator = ',';
-            }
-            shape.insert(shape.begin(), 4 - shape.size(), 1u);
-            operand.layout = dense(operand.text, assumed.dtype, {shape[batch], shape[head], shape[token], shape[dim]});
-        } else {
-            operand.text = job.inputs[role].text();
-            operand.layout = job.inputs[role].layout();
-        }
+        if (!assumed.shapes[role].empty())
+            operand = assumedOperand(operandName(role).option, assumed.shapes[role], assumed.dtype);
+        else
+            operand = {job.inputs[role].text(), job.inputs[role].layout()};
     }
     const vkattn_dtype outDtype = arguments.outDtype.value_or(operands[VKATTN_Q].layout.dtype);
     if (arguments.roundTo) {

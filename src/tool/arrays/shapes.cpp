@@ -24,6 +24,25 @@ vkattn_layout dense(const std::string &text, vkattn_dtype dtype, const Extents &
     return packed(dtype, extent[batch], extent[head], extent[token], extent[dim]);
 }
 
+Operand assumedOperand(const char *option, std::vector<uint32_t> shape, vkattn_dtype dtype) {
+    std::string text = std::string("--shape") + (option + 1);
+    char separator = ' ';
+    for (const uint32_t extent : shape) {
+        text += separator;
+        text += std::to_string(extent);
+        separator = ',';
+    }
+    shape.insert(shape.begin(), 4 - shape.size(), 1u);
+    return {text, dense(text, dtype, {shape[batch], shape[head], shape[token], shape[dim]})};
+}
+
+std::string shapeText(const vkattn_layout &layout) {
+    std::string text = "[";
+    for (int d = 0; d < 4; ++d)
+        if (d != 1 || layout.extent[1] > 1) text += (text.size() > 1 ? ", " : "") + std::to_string(layout.extent[d]);
+    return text + "]";
+}
+
 void disagree(const Operand &a, const Operand &b, const std::string &rule) {
     throw Failure("shapes disagree: " + a.text + " and " + b.text + ": " + rule);
 }

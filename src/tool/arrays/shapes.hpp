@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace vkattn::tool {
 
@@ -21,6 +22,11 @@ struct Operand {
 
 // Densely packed, C order. `text` names it in messages. Throws Failure where its bytes overflow.
 [[nodiscard]] vkattn_layout dense(const std::string &text, vkattn_dtype dtype, const Extents &extent);
+
+// A tensor of such a shape, whose leading dimensions of 1 may be left out, in place of the file of an option: "--q".
+[[nodiscard]] Operand assumedOperand(const char *option, std::vector<uint32_t> shape, vkattn_dtype dtype);
+// "[1, 8, 4096, 64]"; a single head is left out.
+[[nodiscard]] std::string shapeText(const vkattn_layout &layout);
 
 [[noreturn]] void disagree(const Operand &a, const Operand &b, const std::string &rule);
 void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what);

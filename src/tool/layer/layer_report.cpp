@@ -1,5 +1,6 @@
 #include "tool/layer/layer_report.hpp"
 
+#include "tool/arrays/shapes.hpp"
 #include "tool/options/names.hpp"
 #include "tool/report/options_report.hpp"
 
@@ -8,13 +9,6 @@
 namespace vkattn::tool {
 using namespace program;
 namespace {
-
-std::string shapeText(const vkattn_layout &layout) {
-    std::string text = "[";
-    for (int d = 0; d < 4; ++d)
-        if (d != 1 || layout.extent[1] > 1) text += (text.size() > 1 ? ", " : "") + std::to_string(layout.extent[d]);
-    return text + "]";
-}
 
 std::string matrixText(const vkattn_layout &layout) {
     return "[" + std::to_string(layout.extent[2]) + ", " + std::to_string(layout.extent[3]) + "]";

@@ -119,15 +119,9 @@ void readRagged(const std::string &text, Assumptions &assumed) {
 
 void addExplainOptions(CLI::App &app, ExplainArguments &explain) {
     Assumptions &assumed = explain.assumed;
-    const auto shape = [&](const char *name, std::vector<uint32_t> &target, const char *text) {
-        addValue(app, name, "B,H,N,D", text, [name, &target](const std::string &typed) {
-            if (!parseList(typed, target) || target.size() < 2 || target.size() > 4)
-                badValue(name, "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", typed);
-        });
-    };
-    shape("--shape-q", assumed.shapes[0], "Shape of the queries, in place of --q; 2 to 4 numbers");
-    shape("--shape-k", assumed.shapes[1], "Shape of the keys, in place of --k");
-    shape("--shape-v", assumed.shapes[2], "Shape of the values, in place of --v; default: that of the keys");
+    addShape(app, "--shape-q", assumed.shapes[0], "Shape of the queries, in place of --q; 2 to 4 numbers");
+    addShape(app, "--shape-k", assumed.shapes[1], "Shape of the keys, in place of --k");
+    addShape(app, "--shape-v", assumed.shapes[2], "Shape of the values, in place of --v; default: that of the keys");
     addValue(app, "--dtype", "f32|f16|bf16", "Type of these, and of a bias in --with; default f32",
              [&](const std::string &text) { assumed.dtype = readFloatType("--dtype", text); });
     addValue(app, "--with", "LIST",
@@ -153,6 +147,13 @@ void addExplainOptions(CLI::App &app, ExplainArguments &explain) {
         "Every option of `vkattn run` is taken, so that a run is explained by changing that word. Of files only headers are read (and "
         "--cu-seqlens-q and -k); nothing is computed or written but what --draw-mask asks for, and --out, --verify and --repeat do "
         "nothing.");
+}
+
+// Of a command within `explain`.
+void refuseOptionsBefore(const CLI::App &command) {
+    if (command.get_parent()->count_all() > 1 + command.count_all())
+        throw Failure("options before `" + command.get_name() + "` are those of another problem: write vkattn explain " +
+                      command.get_name() + ", then all options");
 }
 
 void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, bool arraysRequired) {
@@ -227,7 +228,7 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         app.add_subcommand("rotary", "Rotate pairs of dims of a .npy array by each token's position: rotary position embedding");
     rotaryCommand->allow_windows_style_options(false);
     rotary.addOptions(*rotaryCommand);
-    LinearParser linear;
+    LinearParser linear(false), explainLinear(true);
     CLI::App *linearCommand = app.add_subcommand(
         "linear", "Compute linear attention over .npy arrays: by feature maps, or by a state that tokens decay, write and read");
     linearCommand->allow_windows_style_options(false);
@@ -265,6 +266,10 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
         "layer", "Tell the steps of `vkattn layer`: the shapes, operations and bytes of each, and what computes it");
     explainLayerCommand->allow_windows_style_options(false);
     explainLayer.addOptions(*explainLayerCommand);
+    CLI::App *explainLinearCommand = explainCommand->add_subcommand(
+        "linear", "Tell how `vkattn linear` would be computed: in chunks or token by token, why, and what that costs");
+    explainLinearCommand->allow_windows_style_options(false);
+    explainLinear.addOptions(*explainLinearCommand);
     CLI::App *infoCommand =
         app.add_subcommand("info", "List every device: limits, features, what kernels it can run and why not the others");
     infoCommand->allow_windows_style_options(false);
@@ -291,20 +296,21 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     } catch (const CLI::ParseError &error) {
         if (error.get_exit_code() != 0)
             throw Failure(std::string(error.what()) + ": see vkattn " +
-                          (runCommand->parsed()            ? "run --help"
-                           : gradientCommand->parsed()     ? "grad --help"
-                           : rotaryCommand->parsed()       ? "rotary --help"
-                           : linearCommand->parsed()       ? "linear --help"
-                           : mergeCommand->parsed()        ? "merge --help"
-                           : appendCommand->parsed()       ? "append --help"
-                           : inspectCommand->parsed()      ? "inspect --help"
-                           : layerCommand->parsed()        ? "layer --help"
-                           : explainLayerCommand->parsed() ? "explain layer --help"
-                           : explainCommand->parsed()      ? "explain --help"
-                           : tuneCommand->parsed()         ? "tune --help"
-                           : conformCommand->parsed()      ? "conform --help"
-                           : labCommand->parsed()          ? "lab --help"
-                                                           : "--help"));
+                          (runCommand->parsed()             ? "run --help"
+                           : gradientCommand->parsed()      ? "grad --help"
+                           : rotaryCommand->parsed()        ? "rotary --help"
+                           : linearCommand->parsed()        ? "linear --help"
+                           : mergeCommand->parsed()         ? "merge --help"
+                           : appendCommand->parsed()        ? "append --help"
+                           : inspectCommand->parsed()       ? "inspect --help"
+                           : layerCommand->parsed()         ? "layer --help"
+                           : explainLayerCommand->parsed()  ? "explain layer --help"
+                           : explainLinearCommand->parsed() ? "explain linear --help"
+                           : explainCommand->parsed()       ? "explain --help"
+                           : tuneCommand->parsed()          ? "tune --help"
+                           : conformCommand->parsed()       ? "conform --help"
+                           : labCommand->parsed()           ? "lab --help"
+                                                            : "--help"));
         app.exit(error); // help or version, on stdout
         return line;
     }
@@ -328,9 +334,11 @@ CommandLine parseCommandLine(int argc, const char *const *argv) {
     } else if (layerCommand->parsed()) {
         line.layer = layer.interpret(*layerCommand);
     } else if (explainLayerCommand->parsed()) {
-        if (explainCommand->count_all() > 1 + explainLayerCommand->count_all())
-            throw Failure("options before `layer` are those of another problem: write vkattn explain layer, then all options");
+        refuseOptionsBefore(*explainLayerCommand);
         line.explainLayer = explainLayer.interpret(*explainLayerCommand);
+    } else if (explainLinearCommand->parsed()) {
+        refuseOptionsBefore(*explainLinearCommand);
+        line.explainLinear = explainLinear.interpret(*explainLinearCommand);
     } else if (explainCommand->parsed()) {
         checkRun(*explainCommand, explainAlignments, explain.run);
         checkExplain(*explainCommand, explain);

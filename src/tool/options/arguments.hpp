@@ -161,6 +161,7 @@ struct CommandLine {
     std::optional<LayerArguments> layer;
     std::optional<ExplainArguments> explain;
     std::optional<LayerArguments> explainLayer;
+    std::optional<LinearArguments> explainLinear;
     std::optional<InspectArguments> inspect;
     std::optional<InfoArguments> info;
     std::optional<TuneArguments> tune;

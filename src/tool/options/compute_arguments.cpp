@@ -30,4 +30,11 @@ void addComputeOptions(CLI::App &app, ComputeArguments &arguments) {
              [&](const std::string &text) { arguments.repeat = parseWhole("--repeat", text, maxRepeat); });
 }
 
+void addShape(CLI::App &app, const char *name, std::vector<uint32_t> &shape, const char *text) {
+    addValue(app, name, "B,H,N,D", text, [name, &shape](const std::string &typed) {
+        if (!parseList(typed, shape) || shape.size() < 2 || shape.size() > 4)
+            badValue(name, "2 to 4 whole numbers [BATCH,[HEADS,]]TOKENS,DIM like 1,8,4096,64", typed);
+    });
+}
+
 } // namespace vkattn::tool

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -30,6 +31,8 @@ struct ComputeArguments : program::DeviceOptions {
 
 // The option of a role's file.
 CLI::Option *addFile(CLI::App &app, ComputeArguments &arguments, vkattn_role role, const char *text);
+// Adds an option of `explain`: 2 to 4 extents of a tensor, in place of its file.
+void addShape(CLI::App &app, const char *name, std::vector<uint32_t> &shape, const char *text);
 
 // All but the files; `arguments` outlives the parsing.
 void addComputeOptions(CLI::App &app, ComputeArguments &arguments);

@@ -12,6 +12,8 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
+constexpr uint32_t maxRandomFeatures = 1u << 20;
+
 void addRule(CLI::App &app, LinearArguments &linear) {
     const auto word = [&](const char *name, const char *type, const char *text, const auto &words, auto &target) {
         using Choice = std::remove_reference_t<decltype(target)>;
@@ -45,25 +47,40 @@ void addGradients(CLI::App &app, LinearArguments &linear) {
              [&](const std::string &text) { linear.lossScale = parseLossScale(text); });
 }
 
+void readPresences(const std::string &text, LinearAssumptions &assumed) {
+    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+        end = text.find(',', begin);
+        const std::string word = text.substr(begin, end - begin);
+        bool *const found = word == "key-decay"   ? &assumed.keyDecay
+                            : word == "state-in"  ? &assumed.stateIn
+                            : word == "state-out" ? &assumed.stateOut
+                            : word == "gradients" ? &assumed.gradients
+                                                  : nullptr;
+        if (found == nullptr) badValue("--with", "a list like key-decay,state-out of key-decay, state-in, state-out, gradients", word);
+        *found = true;
+    }
+}
+
 // Which gradients may be asked for.
 void checkGradients(const LinearArguments &typed) {
     const auto given = [&](vkattn_role role) { return !typed.files[role].empty(); };
-    if (typed.hasGradients()) return checkGradients(linearGradientNames, typed, false);
+    if (given(VKATTN_D_OUT)) return checkGradients(linearGradientNames, typed, false);
     constexpr const char *missing = "--dout is missing: the gradient of the loss with respect to the result";
     for (const GradientName &name : linearGradientNames)
         if (given(name.gradient)) throw Failure(operandName(name.gradient).option + std::string(" asks for a gradient, and ") + missing);
     if (given(VKATTN_D_STATE_OUT)) throw Failure(std::string("--dstate-out belongs to gradients, and ") + missing);
     if (typed.lossScale) throw Failure(std::string("--loss-scale belongs to gradients, and ") + missing);
-    if (!given(VKATTN_OUT)) throw Failure("--out is required: where to write the result");
+    if (!given(VKATTN_OUT) && !typed.explains) throw Failure("--out is required: where to write the result");
 }
 
 } // namespace
 
 void LinearParser::addOptions(CLI::App &app) {
     const auto file = [&](vkattn_role role, const char *text) { return addFile(app, typed_, role, text); };
-    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")->required();
-    file(VKATTN_K, "Keys, likewise; as many heads as queries, or a divisor")->required();
-    file(VKATTN_V, "Values, likewise; their dim may differ")->required();
+    file(VKATTN_Q, "Queries: float32 or float16 .npy, [token, dim], [head, token, dim] or [batch, head, token, dim]")
+        ->required(!typed_.explains);
+    file(VKATTN_K, "Keys, likewise; as many heads as queries, or a divisor")->required(!typed_.explains);
+    file(VKATTN_V, "Values, likewise; their dim may differ")->required(!typed_.explains);
     file(VKATTN_OUT, "Where to write the result, in the rank of the queries; required without --dout");
     addRule(app, typed_);
     file(VKATTN_OMEGA, "float32 [m, dim] or [head, m, dim]: the random features of favor and favor2, and of relu where given");
@@ -87,14 +104,55 @@ void LinearParser::addOptions(CLI::App &app) {
              [&](const std::string &text) { typed_.outDtype = readFloatType("--out-dtype", text); });
     addGradients(app, typed_);
     addComputeOptions(app, typed_);
+    if (typed_.explains) return addShapes(app);
     app.footer(std::string("The state of softmax-features is [batch, head, feature, value dim + 1], and + 2 for favor and favor2: "
                            "include/vkattn/linear.h.\n\n") +
                computeExitStatuses);
 }
 
+void LinearParser::addShapes(CLI::App &app) {
+    LinearAssumptions &assumed = typed_.assumed;
+    addShape(app, "--shape-q", assumed.shapes[0], "Shape of the queries, in place of --q; 2 to 4 numbers");
+    addShape(app, "--shape-k", assumed.shapes[1], "Shape of the keys, in place of --k; default: that of the queries");
+    addShape(app, "--shape-v", assumed.shapes[2], "Shape of the values, in place of --v; default: that of the keys");
+    addValue(app, "--dtype", "f32|f16|bf16", "Type of these; default f32",
+             [&](const std::string &text) { assumed.dtype = readFloatType("--dtype", text); });
+    addValue(app, "--random-features", "M", "As with --omega: so many random features",
+             [&](const std::string &text) { assumed.randomFeatures = parseWhole("--random-features", text, maxRandomFeatures); });
+    addValue(
+        app, "--with", "LIST",
+        "What takes part beside what --rule asks for, as key-decay,state-out: key-decay (a decay of each key dim), state-in, state-out, "
+        "gradients (of every input)",
+        [&](const std::string &text) { readPresences(text, assumed); });
+    app.footer("Every option of `vkattn linear` is taken, so that a call is explained by putting `explain` before that word. Of files only "
+               "headers are read; nothing is computed or written, and --out, --verify and --repeat do nothing.");
+}
+
+void LinearParser::checkShapes(const CLI::App &app) const {
+    const LinearAssumptions &assumed = typed_.assumed;
+    if (assumed.isMade()) {
+        for (const OperandName &name : operandNames)
+            if (!isOutput(name.role) && !typed_.files[name.role].empty())
+                throw Failure(std::string("--shape-q stands in place of files, and ") + name.option +
+                              " gives one: leave one of the two out");
+        return;
+    }
+    for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
+        if (typed_.files[role].empty())
+            throw Failure(std::string("explain linear needs arrays or their shapes, and ") + operandName(role).option +
+                          " is missing: give --q, --k and --v, or --shape-q B,H,N,D");
+    for (const char *const option : {"--shape-k", "--shape-v", "--dtype", "--random-features", "--with"})
+        if (app.count(option) > 0) throw Failure(std::string(option) + " goes with --shape-q; files have their own, so leave it out");
+}
+
 LinearArguments LinearParser::interpret(const CLI::App &app) const {
     refuseMissingValues(app);
-    const auto given = [&](vkattn_role role) { return !typed_.files[role].empty(); };
+    if (typed_.explains) checkShapes(app);
+    const LinearAssumptions &assumed = typed_.assumed;
+    const auto given = [&](vkattn_role role) {
+        return role == VKATTN_OMEGA && assumed.isMade() ? assumed.randomFeatures > 0 : !typed_.files[role].empty();
+    };
+    const char *const omega = assumed.isMade() ? "--random-features" : "--omega";
     const std::string rule = linearRuleNames[typed_.rule];
     const bool features = typed_.rule == VKATTN_LINEAR_FEATURES;
     const bool gated = typed_.rule == VKATTN_LINEAR_GATED || typed_.rule == VKATTN_LINEAR_GATED_DELTA;
@@ -102,12 +160,18 @@ LinearArguments LinearParser::interpret(const CLI::App &app) const {
     if (!features && app.count("--features") > 0)
         throw Failure("--features chooses the map of --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
     if (!features && given(VKATTN_OMEGA))
-        throw Failure("--omega belongs to --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
+        throw Failure(std::string(omega) + " belongs to --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
     if (features && given(VKATTN_OMEGA) && typed_.features == VKATTN_FEATURES_ELU1)
-        throw Failure("--omega belongs to --features relu, favor and favor2, and elu1 has no random features: leave it out");
+        throw Failure(std::string(omega) + " belongs to --features relu, favor and favor2, and elu1 has no random features: leave it out");
     if (features && !given(VKATTN_OMEGA) && typed_.features >= VKATTN_FEATURES_FAVOR)
-        throw Failure(std::string("--features ") + featureMapNames[typed_.features] +
-                      " needs --omega: random features [m, dim], as vkattnRandomFeatures makes them");
+        throw Failure(std::string("--features ") + featureMapNames[typed_.features] + " needs " + omega +
+                      ": random features [m, dim], as vkattnRandomFeatures makes them");
+    if (assumed.isMade()) {
+        if (assumed.keyDecay && !gated)
+            throw Failure("--with key-decay belongs to --rule gated and gated-delta, and --rule is " + rule + ": leave it out");
+        checkGradients(typed_);
+        return typed_;
+    }
     if (gated != given(VKATTN_DECAY))
         throw Failure(gated ? "--rule " + rule + " needs --decay: the logarithm of what each token keeps of the state"
                             : "--decay belongs to --rule gated and gated-delta, and --rule is " + rule + ": leave it out");

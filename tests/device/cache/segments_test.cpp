@@ -36,7 +36,9 @@ void compareDrawn(Runtime &runtime, const char *name, const Draws &draws, bool d
             const std::unique_ptr<CaseData> data = makeCaseData(c, random);
             const Ran ran = runAndVerify(runtime, *data);
             if (ran.result.status == VKATTN_ERROR_UNSUPPORTED) {
-                EXPECT_NE(kernel, VKATTN_KERNEL_STAGED) << ran.result.message << caseText(c);
+                // The staged kernel drops pairs in its softmax, which a row without one leaves out.
+                EXPECT_TRUE(kernel != VKATTN_KERNEL_STAGED || (c.dropout > 0 && c.hooks >= Hooks::row))
+                    << ran.result.message << caseText(c);
                 ++refused;
                 continue;
             }
