@@ -24,8 +24,8 @@ TEST_F(RulesRefusal, optionsThatNeedOthers) {
     refused({"--border", "cut"}, {"--border is given without --neighbourhood", "add --neighbourhood"});
     refused({"--window", "2,2", "--align", "top-left", "--query-offset", "3"}, {"--align and --query-offset are both given"});
     refused({"--window", "2,2", "--align", "top-left", "--key-offset", "o.npy"}, {"--align and --key-offset are both given"});
-    for (const char *number : {"268435457", "-268435457", "1-1", "99999999999999999999"})
-        refused({"--query-offset", number}, {"--query-offset", "a number of tokens from -268435456 to 268435456", number});
+    for (const char *number : {"268435457", "-268435457", "1-1", "1.5", "99999999999999999999"})
+        refused({"--query-offset", number}, {"--query-offset", "a whole number of tokens from -268435456 to 268435456", number});
     refused({"--windows", "4x4:2", "--border", "cut"}, {"--border is given without --neighbourhood"});
     refused({"--block-mask", "m.npy"}, {"--block-mask is given without --block-size", "add --block-size"});
     refused({"--block-size", "4,4"}, {"--block-size is given without --block-mask", "add --block-mask"});

@@ -38,7 +38,7 @@ void addOffsets(CLI::App &app, RunArguments &run) {
     const auto add = [&](const char *name, vkattn_role role, vkattn_offset RuleArguments::*offset, const std::string &text) {
         addValue(app, name, "N|FILE", text, [&run, name, role, offset](const std::string &given) {
             vkattn_offset &into = run.rules.*offset;
-            const bool isNumber = given.find_first_not_of("-+0123456789") == std::string::npos;
+            const bool isNumber = given.find_first_not_of("-+.0123456789") == std::string::npos;
             if (!isNumber) {
                 into.kind = VKATTN_OFFSET_ARRAY;
                 run.files[role] = given;
@@ -46,7 +46,7 @@ void addOffsets(CLI::App &app, RunArguments &run) {
             }
             into.kind = VKATTN_OFFSET_NUMBER;
             if (!parseInteger(given, into.tokens) || std::abs(int64_t{into.tokens}) > VKATTN_MAX_OFFSET)
-                badValue(name, "a number of tokens from -268435456 to 268435456, or a file of one for each batch entry", given);
+                badValue(name, "a whole number of tokens from -268435456 to 268435456, or a file of one for each batch entry", given);
         });
     };
     add("--query-offset", VKATTN_QUERY_OFFSETS, &RuleArguments::queryOffset,
