@@ -1,6 +1,7 @@
 // A mixed batch, some of whose sequences take a chunk of a prompt and some a token, recorded once: lengths, places and
 // pages are what the device finds when the commands run.
 #include "device/environment.hpp"
+#include "device/lists.hpp"
 
 #include <vkattn/list.hpp>
 
@@ -126,13 +127,7 @@ TEST(MixedBatchOnDevice, isRecordedOnceAndReplayedAThousandTimes) {
             for (size_t n = 0; n < pageFloats; ++n) ASSERT_EQ(pool[page * pageFloats + n], MixedBatch::untouched) << "page " << page;
         // One step more, each operation against the oracle on what it really had.
         if (!atOnce) mixed.givePages(MixedBatch::replays + 1);
-        std::vector<StepCheck> checks;
-        ASSERT_EQ(mixed.list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-        for (const StepCheck &check : checks)
-            EXPECT_TRUE(check.report.passed) << check.operation << " at [" << check.report.worstIndex[0] << ", "
-                                             << check.report.worstIndex[1] << ", " << check.report.worstIndex[2] << ", "
-                                             << check.report.worstIndex[3] << "]: " << check.report.worstGot << ", expected "
-                                             << check.report.worstExpected << ", bound " << check.report.worstBound;
+        expectVerified(mixed.list);
     }
     EXPECT_EQ(results[0], results[1]) << "pages are where they are, whenever they came";
 }

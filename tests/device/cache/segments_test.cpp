@@ -1,5 +1,6 @@
 // Keys in segments on a device, and problems that go on from attention over other keys: every kernel.
 #include "device/environment.hpp"
+#include "device/lists.hpp"
 
 #include "conform/cases/base_case.hpp"
 #include "conform/cases/case_text.hpp"
@@ -257,9 +258,7 @@ TEST(PriorOnDevice, cascadesOfPromptsAreTokenMajor) {
             continue;
         }
         ASSERT_EQ(added, VKATTN_OK) << why;
-        std::vector<StepCheck> checks;
-        ASSERT_EQ(list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-        for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed);
+        expectVerified(list);
         std::vector<float> values(size_t{sequences} * heads * queries * dim);
         ASSERT_EQ(out.download(values.data(), values.size() * sizeof(float), &why), VKATTN_OK) << why;
         size_t n = 0;

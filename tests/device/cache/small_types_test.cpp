@@ -1,5 +1,6 @@
 // Keys and values of small types on a device: every code, read exactly, and drawn problems of every kernel.
 #include "device/environment.hpp"
+#include "device/lists.hpp"
 
 #include "conform/cases/case_text.hpp"
 #include "support/extent.hpp"
@@ -131,12 +132,9 @@ TEST(SmallTypesOnDevice, listsAppendToCachesThatAttentionReads) {
             const DeviceTensor read = cache.part(2, 0, held + 1);
             ASSERT_EQ(list.add(AttentionOf{q, read, read, out}, &why), VKATTN_OK) << why;
             ASSERT_EQ(list.run().status, VKATTN_OK);
-            std::vector<StepCheck> checks;
             vkattn_verify_options all{};
             all.structSize = sizeof all, all.allRows = 1;
-            ASSERT_EQ(list.verify(checks, &all, &why), VKATTN_OK) << why;
-            for (const StepCheck &check : checks)
-                EXPECT_TRUE(check.report.passed) << check.report.worstGot << ", expected " << check.report.worstExpected;
+            expectVerified(list, &all);
             // Other rows are as they were.
             ASSERT_EQ(first.download(back.data(), back.size(), &why), VKATTN_OK) << why;
             EXPECT_EQ(back, bytes);

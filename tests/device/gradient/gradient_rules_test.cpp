@@ -2,6 +2,7 @@
 // NaN that stays where it belongs, the word of values that are not finite, and gradients in lists.
 #include "device/environment.hpp"
 #include "device/gradient/gradient_case.hpp"
+#include "device/lists.hpp"
 #include "support/extent.hpp"
 #include "support/golden_gradient.hpp"
 #include "vkattn/list.hpp"
@@ -167,15 +168,7 @@ TEST(Gradient, followsTheForwardPassInAList) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("gradients in a list");
-    const auto allocate = [&](const vkattn_layout &layout) {
-        std::string why;
-        DeviceTensor tensor = runtime->allocate(layout, &why);
-        EXPECT_TRUE(tensor) << why;
-        std::vector<float> values(uint64_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3]);
-        for (float &value : values) value = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) * 0.001f;
-        EXPECT_EQ(tensor.upload(values.data(), 4 * values.size(), &why), VKATTN_OK) << why;
-        return tensor;
-    };
+    const auto allocate = [&](const vkattn_layout &layout) { return allocateDrawn(*runtime, layout, random); };
     const vkattn_layout q = packed(VKATTN_F32, 2, 4, 33, 24), k = packed(VKATTN_F32, 2, 2, 40, 24), v = packed(VKATTN_F32, 2, 2, 40, 16);
     AttentionOf forward;
     forward.q = allocate(q), forward.k = allocate(k), forward.v = allocate(v);
@@ -194,13 +187,7 @@ TEST(Gradient, followsTheForwardPassInAList) {
     std::string why;
     ASSERT_EQ(list.add(forward, &why), VKATTN_OK) << why;
     ASSERT_EQ(list.add(gradient, &why), VKATTN_OK) << why;
-    std::vector<StepCheck> checks;
-    ASSERT_EQ(list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-    ASSERT_EQ(checks.size(), 2u);
-    EXPECT_EQ(checks[1].operation, "attention gradient");
-    for (const StepCheck &check : checks)
-        EXPECT_TRUE(check.report.passed) << check.operation << ": role " << check.report.worstRole << ", error " << check.report.worstError
-                                         << ", bound " << check.report.worstBound;
+    expectVerified(list);
 }
 
 // Their dOut is NaN here, and nothing may read it.

@@ -4,6 +4,7 @@
 #include "conform/layers/layer_case.hpp"
 #include "device/environment.hpp"
 #include "device/host.hpp"
+#include "device/lists.hpp"
 #include "support/extent.hpp"
 
 #include <algorithm>
@@ -152,10 +153,8 @@ TEST(Layer, storesBetweenStepsInAnyType) {
         const auto d = plainMultiHead(random, 3, 8, 11);
         d->layer.stored = stored;
         LayerOn on(*runtime, *d);
-        std::vector<StepCheck> checks;
-        std::string why;
-        ASSERT_EQ(on.list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-        for (const StepCheck &check : checks) EXPECT_TRUE(check.report.passed) << check.operation << " with type " << stored;
+        SCOPED_TRACE(stored);
+        expectVerified(on.list);
     }
 }
 

@@ -2,6 +2,7 @@
 // NaN in whatever no pair may read; the same bits however the work is cut.
 #include "conform/statistics/statistics_case.hpp"
 #include "device/environment.hpp"
+#include "device/lists.hpp"
 #include "support/extent.hpp"
 #include "vkattn/list.hpp"
 
@@ -334,15 +335,7 @@ TEST(StatisticsOnDevice, followTheForwardPassInAList) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
     Random random = randomFor("statistics in a list");
-    const auto allocate = [&](const vkattn_layout &layout) {
-        std::string why;
-        DeviceTensor tensor = runtime->allocate(layout, &why);
-        EXPECT_TRUE(tensor) << why;
-        std::vector<float> values(uint64_t{layout.extent[0]} * layout.extent[1] * layout.extent[2] * layout.extent[3]);
-        for (float &value : values) value = static_cast<float>(static_cast<int64_t>(random() % 2001) - 1000) * 0.001f;
-        EXPECT_EQ(tensor.upload(values.data(), 4 * values.size(), &why), VKATTN_OK) << why;
-        return tensor;
-    };
+    const auto allocate = [&](const vkattn_layout &layout) { return allocateDrawn(*runtime, layout, random); };
     AttentionOf forward;
     forward.q = allocate(packed(VKATTN_F32, 2, 4, 33, 16));
     forward.k = forward.v = allocate(packed(VKATTN_F32, 2, 2, 40, 16));
@@ -360,10 +353,5 @@ TEST(StatisticsOnDevice, followTheForwardPassInAList) {
     std::string why;
     ASSERT_EQ(list.add(forward, &why), VKATTN_OK) << why;
     ASSERT_EQ(list.add(statistics, &why), VKATTN_OK) << why;
-    std::vector<StepCheck> checks;
-    ASSERT_EQ(list.verify(checks, nullptr, &why), VKATTN_OK) << why;
-    ASSERT_EQ(checks.size(), 2u);
-    for (const StepCheck &check : checks)
-        EXPECT_TRUE(check.report.passed) << check.operation << ": role " << check.report.worstRole << ", error " << check.report.worstError
-                                         << ", bound " << check.report.worstBound;
+    expectVerified(list);
 }
