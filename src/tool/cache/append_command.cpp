@@ -97,7 +97,7 @@ void noteLostTokens(const AppendJob &job, const std::vector<int64_t> &positions,
     for (size_t entry = 0; entry < positions.size(); entry++)
         for (uint32_t t = 0; t < tokens; t++) {
             int64_t position = std::min<int64_t>(positions[entry], std::numeric_limits<int64_t>::max() - tokens) + t;
-            if (job.append.flags & VKATTN_APPEND_RING) position %= capacity;
+            if (job.append.flags & VKATTN_APPEND_RING && capacity > 0) position %= capacity;
             const bool isOutside = positions[entry] < 0 || position >= capacity;
             if (!isOutside && table) {
                 const int32_t page = table[entry * job.append.tablePages + static_cast<uint64_t>(position) / cache[token]];

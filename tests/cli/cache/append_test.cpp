@@ -122,6 +122,13 @@ TEST_F(AppendTool, goesRoundARing) {
     }
 }
 
+// A cache of no tokens has a place for none.
+TEST_F(AppendTool, cachesMayBeEmpty) {
+    given({2, 2, 0, 3}, {2, 2, 4, 3}, {0, 7});
+    expectAppended(cpu, false);
+    expectAppended({"--device", "cpu", "--ring"}, true);
+}
+
 TEST_F(AppendTool, writesIntoPages) {
     for (const bool headsFirst : {false, true})
         for (const bool ring : {false, true}) {
