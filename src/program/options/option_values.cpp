@@ -7,12 +7,19 @@
 
 namespace vkattn::program {
 
-bool parseList(const std::string &text, std::vector<uint32_t> &values) {
-    values.clear();
+std::vector<std::string> partsOfList(const std::string &text) {
+    std::vector<std::string> parts;
     for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find(',', begin);
-        if (!parseInteger(std::string_view(text).substr(begin, end - begin), values.emplace_back())) return false;
+        parts.push_back(text.substr(begin, end - begin));
     }
+    return parts;
+}
+
+bool parseList(const std::string &text, std::vector<uint32_t> &values) {
+    values.clear();
+    for (const std::string &part : partsOfList(text))
+        if (!parseInteger(part, values.emplace_back())) return false;
     return true;
 }
 

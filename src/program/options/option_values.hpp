@@ -26,6 +26,9 @@ template <class Integer> bool parseInteger(std::string_view text, Integer &value
     return error == std::errc() && end == text.data() + text.size();
 }
 
+// What stands between the commas of a list, at least one text; texts may be empty.
+[[nodiscard]] std::vector<std::string> partsOfList(const std::string &text);
+
 // "1,8,4096,64"; false where any part is not a whole number of 32 bits.
 [[nodiscard]] bool parseList(const std::string &text, std::vector<uint32_t> &values);
 

@@ -95,9 +95,7 @@ std::string presenceWords() {
 }
 
 void readPresences(const std::string &text, Assumptions &assumed) {
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-        end = text.find(',', begin);
-        const std::string word = text.substr(begin, end - begin);
+    for (const std::string &word : partsOfList(text)) {
         const Presence *found = nullptr;
         for (const Presence &presence : presences)
             if (word == presence.word) found = &presence;

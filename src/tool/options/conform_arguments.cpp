@@ -24,9 +24,8 @@ double parseAmount(const std::string &option, const std::string &text, const cha
 
 std::vector<vkattn_kernel> parseKernels(const std::string &text) {
     std::vector<vkattn_kernel> kernels;
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-        end = text.find(',', begin);
-        const auto kernel = parseKernel("--kernel", text.substr(begin, end - begin));
+    for (const std::string &word : partsOfList(text)) {
+        const auto kernel = parseKernel("--kernel", word);
         if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end()) kernels.push_back(kernel);
     }
     return kernels;

@@ -48,9 +48,7 @@ void addGradients(CLI::App &app, LinearArguments &linear) {
 }
 
 void readPresences(const std::string &text, LinearAssumptions &assumed) {
-    for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-        end = text.find(',', begin);
-        const std::string word = text.substr(begin, end - begin);
+    for (const std::string &word : partsOfList(text)) {
         bool *const found = word == "key-decay"   ? &assumed.keyDecay
                             : word == "state-in"  ? &assumed.stateIn
                             : word == "state-out" ? &assumed.stateOut
