@@ -71,10 +71,8 @@ std::array<Operand, 3> takeAssumed(const LinearArguments &arguments, LinearJob &
         *layoutOf(l, role) = tensors[role].layout;
     }
     const uint32_t *k = l.k.extent;
-    const bool delta = l.rule == VKATTN_LINEAR_DELTA || l.rule == VKATTN_LINEAR_GATED_DELTA;
-    const bool gated = l.rule == VKATTN_LINEAR_GATED || l.rule == VKATTN_LINEAR_GATED_DELTA;
-    if (gated) l.decay = dense("the decay", VKATTN_F32, {k[batch], k[head], k[token], assumed.keyDecay ? k[dim] : 1});
-    if (delta) l.writeStrength = dense("the write strength", VKATTN_F32, {k[batch], k[head], k[token], 1});
+    if (isGated(l.rule)) l.decay = dense("the decay", VKATTN_F32, {k[batch], k[head], k[token], assumed.keyDecay ? k[dim] : 1});
+    if (isDelta(l.rule)) l.writeStrength = dense("the write strength", VKATTN_F32, {k[batch], k[head], k[token], 1});
     if (assumed.randomFeatures > 0) l.omega = dense("--random-features", VKATTN_F32, {1, 1, assumed.randomFeatures, k[dim]});
     if (assumed.stateIn) l.stateIn = stateOf(l, "--with state-in");
     return tensors;

@@ -153,8 +153,7 @@ LinearArguments LinearParser::interpret(const CLI::App &app) const {
     const char *const omega = assumed.isMade() ? "--random-features" : "--omega";
     const std::string rule = linearRuleNames[typed_.rule];
     const bool features = typed_.rule == VKATTN_LINEAR_FEATURES;
-    const bool gated = typed_.rule == VKATTN_LINEAR_GATED || typed_.rule == VKATTN_LINEAR_GATED_DELTA;
-    const bool delta = typed_.rule == VKATTN_LINEAR_DELTA || typed_.rule == VKATTN_LINEAR_GATED_DELTA;
+    const bool gated = isGated(typed_.rule), delta = isDelta(typed_.rule);
     if (!features && app.count("--features") > 0)
         throw Failure("--features chooses the map of --rule softmax-features, and --rule is " + rule + ": leave one of the two out");
     if (!features && given(VKATTN_OMEGA))

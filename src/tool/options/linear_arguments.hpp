@@ -9,6 +9,14 @@
 
 namespace vkattn::tool {
 
+// Which rules have a decay, and which a write strength.
+[[nodiscard]] constexpr bool isGated(vkattn_linear_rule rule) {
+    return rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA;
+}
+[[nodiscard]] constexpr bool isDelta(vkattn_linear_rule rule) {
+    return rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA;
+}
+
 // What `explain linear` takes in place of files.
 struct LinearAssumptions {
     // Of q, k and v, 2 to 4 dimensions; all empty where files are given.
