@@ -129,8 +129,8 @@ std::vector<std::string> featuresOf(const Check &check) {
     if (check.kind->subject == Subject::operation) found = {"operations"};
     if (check.kind->subject == Subject::layer) found = {"layers"};
     if (found.empty()) found.emplace_back("plain");
-    has("chunks", check.limits == Limits::tight || check.limits == Limits::tiny);
-    has("weak limits", check.limits == Limits::weak || check.limits == Limits::tiny);
+    has("chunks", makeChunks(check.limits));
+    has("weak limits", areMinimum(check.limits));
     return found;
 }
 

@@ -20,6 +20,13 @@ enum class Limits {
     tight,
     tiny, // both: the minimum limits, and chunks
 };
+[[nodiscard]] constexpr bool areMinimum(Limits limits) {
+    return limits == Limits::weak || limits == Limits::tiny;
+}
+[[nodiscard]] constexpr bool makeChunks(Limits limits) {
+    return limits == Limits::tight || limits == Limits::tiny;
+}
+inline constexpr uint32_t bindingBytesOfChunks = 1u << 16;
 
 // A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile
 // fast: built-in tiles take seconds on drivers that compile for the CPU.

@@ -47,12 +47,11 @@ vkattn_caps minimumCaps() {
 
 void limit(RuntimeOptions &options, Limits limits, const vkattn_caps &device) {
     if (limits == Limits::full) return;
-    const bool minimum = limits == Limits::weak || limits == Limits::tiny, chunks = limits == Limits::tight || limits == Limits::tiny;
-    options.capsLimit = minimum ? minimumCaps() : device;
-    if (chunks) options.capsLimit->maxStorageBufferRange = 1u << 16, options.maxWorkspaceBytes = 16384;
+    options.capsLimit = areMinimum(limits) ? minimumCaps() : device;
+    if (makeChunks(limits)) options.capsLimit->maxStorageBufferRange = bindingBytesOfChunks, options.maxWorkspaceBytes = 16384;
     // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the
     // CPU.
-    if (minimum && device.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && options.tuning.empty())
+    if (areMinimum(limits) && device.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && options.tuning.empty())
         options.tuning = "vkattn-tuning 1\n"
                          "flash maxDim=512 dimLanes=4 rowLanes=4 rowsPerLane=2 keysPerLane=2\n"
                          "decode maxDim=512 dimLanes=4 keyLanes=4 rowsPerLane=2 keysPerLane=2\n";

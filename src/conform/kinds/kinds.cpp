@@ -57,28 +57,46 @@ Finding run(DeviceUnderTest &device, const Check &check) {
     return check.kind->run(device, check);
 }
 
+namespace {
+
+// Returns the bytes of the least part of a tensor that a plan binds: a row, or all tokens of a head.
+uint64_t leastBytes(const vkattn_layout &t, bool ofHead) {
+    const auto reach = [&](int axis) {
+        return (std::max(t.extent[axis], 1u) - 1ull) * static_cast<uint64_t>(std::abs(t.strideElems[axis]));
+    };
+    const uint64_t bytes = t.dtype == VKATTN_F16 || t.dtype == VKATTN_BF16 ? 2 : isSmallType(t.dtype) ? 1 : 4;
+    return bytes * (1 + (ofHead ? reach(2) : 0) + reach(3));
+}
+
+} // namespace
+
+bool isOverBindings(Limits limits, const CaseData &in, std::span<const vkattn_layout> others) {
+    if (!makeChunks(limits)) return false;
+    constexpr uint64_t room = bindingBytesOfChunks - 512; // a binding begins where the device's alignment has it
+    const auto over = [&](const vkattn_layout &t) { return leastBytes(t, in.c.ragged) > room; };
+    const auto isOver = [&](const HostTensor &t) { return over(t.layout); };
+    for (const HostTensor *t :
+         {&in.q, &in.k, &in.v, &in.out, &in.lse, &in.weights, &in.scores, &in.mask, &in.bias, &in.bitMask, &in.priorOut, &in.priorLse})
+        if (isOver(*t)) return true;
+    if (std::any_of(std::begin(in.segments), std::end(in.segments), isOver) || std::any_of(others.begin(), others.end(), over)) return true;
+    const auto bytes = [&](uint32_t role) { return vkattnOperandBytes(&in.problem, static_cast<vkattn_role>(role)); };
+    // Arrays of blocks are read whole.
+    for (uint32_t role = VKATTN_BLOCK_MASK; role <= VKATTN_FULL_BLOCK_INDICES; ++role)
+        if (bytes(role) > room) return true;
+    // One binding holds a head of a pool of pages.
+    return in.c.pageTokens && std::max(bytes(VKATTN_K), bytes(VKATTN_V)) > room;
+}
+
 std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in, const vkattn_caps &caps) {
     const Case &c = in.c;
     std::vector<std::string> allowed;
     const auto allow = [&](bool holds, const std::string &words) {
         if (holds) allowed.push_back(words);
     };
-    const uint64_t rowBytes = 4ull * std::max(c.headDim, c.valueDim) * std::max({in.problem.q.extent[2], in.problem.k.extent[2], 1u});
-    const bool chunks = check.limits == Limits::tight || check.limits == Limits::tiny,
-               minimum = check.limits == Limits::weak || check.limits == Limits::tiny;
-    // One head is larger than these limits.
-    allow(chunks && (rowBytes > 60000 || c.ragged), "storage buffer");
-    // Arrays of blocks are read whole.
-    uint64_t largestArray = 0;
-    for (uint32_t role = VKATTN_BLOCK_MASK; role <= VKATTN_FULL_BLOCK_INDICES; ++role)
-        largestArray = std::max(largestArray, vkattnOperandBytes(&in.problem, static_cast<vkattn_role>(role)));
-    allow(chunks && largestArray > 60000, "maxStorageBufferRange");
-    // One binding holds a head of a pool of pages.
-    const uint64_t pool = std::max(vkattnOperandBytes(&in.problem, VKATTN_K), vkattnOperandBytes(&in.problem, VKATTN_V));
-    allow(chunks && c.pageTokens && pool > 60000, "maxStorageBufferRange");
+    allow(isOverBindings(check.limits, in), "maxStorageBufferRange");
     if (c.kernel == VKATTN_KERNEL_AUTO || c.kernel == VKATTN_KERNEL_STAGED) return allowed;
     const uint32_t traits = vkattnKernelTraits(c.kernel);
-    allow(minimum, "storage buffers a stage");
+    allow(areMinimum(check.limits), "storage buffers a stage");
     // Which keys share a split must not depend on segments.
     allow(c.deterministic && c.segments, "segments that begin at multiples of");
     allow(c.writesPairs() && !(traits & VKATTN_KERNEL_TRAIT_WEIGHTS), "only the staged kernel writes them");

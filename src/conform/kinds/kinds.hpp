@@ -5,6 +5,14 @@
 
 namespace vkattn::conform {
 
+struct GradientCase;
+struct StatisticsCase;
+
+// Returns whether limits that make chunks leave no room for a part that no plan cuts: a row, a head of a
+// ragged batch or of a pool of pages, or an array of blocks. `others`: tensors beside those of the attention.
+[[nodiscard]] bool isOverBindings(Limits limits, const CaseData &in, std::span<const vkattn_layout> others = {});
+[[nodiscard]] bool isOverBindings(Limits limits, const StatisticsCase &s);
+[[nodiscard]] bool isOverBindings(Limits limits, const GradientCase &g);
 // Why the kernel of a check may refuse a problem (docs/support.md), in words of its reasons; empty
 // where it must compute it.
 [[nodiscard]] std::vector<std::string> allowedRefusals(const Check &check, const CaseData &in, const vkattn_caps &caps);

@@ -18,8 +18,8 @@ Finding checkOperation(DeviceUnderTest &device, const Check &check, vkattn_opera
         const RunResult result = find.runtime->run(c.operation(), c.operands());
         find.finding.deviceMilliseconds += result.milliseconds;
         // Rows of transposed tensors are over tight limits by themselves.
-        const bool tight = check.limits == Limits::tight || check.limits == Limits::tiny;
-        if (result.status == VKATTN_ERROR_UNSUPPORTED && tight && result.message.find("nothing more can be cut") != std::string::npos)
+        if (result.status == VKATTN_ERROR_UNSUPPORTED && makeChunks(check.limits) &&
+            result.message.find("nothing more can be cut") != std::string::npos)
             return find.unsupported(result.message);
         // A routine that the device cannot run; AUTO always finds one.
         if (result.status == VKATTN_ERROR_UNSUPPORTED && kind == VKATTN_PROJECTION && c.projection.kernel != VKATTN_PROJECTION_AUTO)

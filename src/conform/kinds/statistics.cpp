@@ -13,14 +13,19 @@ constexpr int problemsOfCheck = 8;
 constexpr uint32_t storageBuffers = 14; // what statistics need a stage, docs/support.md
 
 // Whether a device may refuse statistics in these words.
-bool mayRefuse(Limits limits, const vkattn_caps &device, const std::string &words) {
-    const bool chunks = limits == Limits::tight || limits == Limits::tiny, minimum = limits == Limits::weak || limits == Limits::tiny;
-    // Rows of transposed tensors are over tight limits by themselves.
-    if (chunks && words.find("nothing more can be cut") != std::string::npos) return true;
-    return (minimum || device.maxStorageBuffersPerStage < storageBuffers) && words.find("storage buffers a stage") != std::string::npos;
+bool mayRefuse(Limits limits, const StatisticsCase &s, const vkattn_caps &device, const std::string &words) {
+    if (words.find("maxStorageBufferRange") != std::string::npos && isOverBindings(limits, s)) return true;
+    return (areMinimum(limits) || device.maxStorageBuffersPerStage < storageBuffers) &&
+           words.find("storage buffers a stage") != std::string::npos;
 }
 
 } // namespace
+
+bool isOverBindings(Limits limits, const StatisticsCase &s) {
+    std::vector<vkattn_layout> outputs;
+    for (const auto &[role, t] : s.tensors) outputs.push_back(t.layout);
+    return isOverBindings(limits, *s.data, outputs);
+}
 
 Finding checkStatistics(DeviceUnderTest &device, const Check &check) {
     Finder find(device, check);
@@ -38,7 +43,7 @@ Finding checkStatistics(DeviceUnderTest &device, const Check &check) {
         const auto compute = [&](StatisticsCase &s) {
             const RunResult result = find.runtime->run(s.operation(), s.operands());
             find.finding.deviceMilliseconds += result.milliseconds;
-            if (result.status == VKATTN_ERROR_UNSUPPORTED && mayRefuse(check.limits, find.runtime->device()->caps, result.message))
+            if (result.status == VKATTN_ERROR_UNSUPPORTED && mayRefuse(check.limits, s, find.runtime->device()->caps, result.message))
                 return refusal = result.message, false;
             return find.require(result.status == VKATTN_OK, "run: " + result.message + "; " + s.text()) &&
                    find.require(result.fallbackReason.empty(), "fell back to the CPU: " + result.fallbackReason);

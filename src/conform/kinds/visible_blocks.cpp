@@ -11,11 +11,12 @@ constexpr int problemsOfCheck = 6;
 constexpr uint32_t storageBuffers = 11; // what the lists need a stage, docs/support.md
 
 bool mayRefuse(Limits limits, const vkattn_caps &device, const std::string &words) {
-    const bool chunks = limits == Limits::tight || limits == Limits::tiny, minimum = limits == Limits::weak || limits == Limits::tiny;
-    if (chunks && (words.find("storage buffer") != std::string::npos || words.find("maxStorageBufferRange") != std::string::npos ||
-                   words.find("binds at a time") != std::string::npos))
+    if (makeChunks(limits) &&
+        (words.find("storage buffer") != std::string::npos || words.find("maxStorageBufferRange") != std::string::npos ||
+         words.find("binds at a time") != std::string::npos))
         return true;
-    return (minimum || device.maxStorageBuffersPerStage < storageBuffers) && words.find("storage buffers a stage") != std::string::npos;
+    return (areMinimum(limits) || device.maxStorageBuffersPerStage < storageBuffers) &&
+           words.find("storage buffers a stage") != std::string::npos;
 }
 
 } // namespace
