@@ -51,8 +51,7 @@ Finding checkGradient(DeviceUnderTest &device, const Check &check) {
     const auto ran = [&](const RunResult &result, const char *what, bool mayRefuse) {
         find.finding.deviceMilliseconds += result.milliseconds;
         const bool refused = result.status == VKATTN_ERROR_UNSUPPORTED;
-        if (refused && (mayRefuse || (noRoom && result.message.find("maxStorageBufferRange") != std::string::npos)))
-            return find.unsupported(result.message);
+        if (refused && (mayRefuse || (noRoom && isForRoom(check.limits, result.message)))) return find.unsupported(result.message);
         return find.require(result.status == VKATTN_OK, std::string(what) + ": " + result.message + "; " + before.text()) &&
                find.require(result.fallbackReason.empty(), std::string(what) + " fell back to the CPU: " + result.fallbackReason);
     };

@@ -70,6 +70,17 @@ uint64_t leastBytes(const vkattn_layout &t, bool ofHead) {
 
 } // namespace
 
+bool isForRoom(Limits limits, const std::string &words) {
+    constexpr const char *room[] = {"over the device's maxStorageBufferRange", "bind at a time", "binds at a time", "in one binding",
+                                    "takes more than the device's limits allow"};
+    return makeChunks(limits) &&
+           std::any_of(std::begin(room), std::end(room), [&](const char *part) { return words.find(part) != std::string::npos; });
+}
+
+bool isForBuffers(Limits limits, const vkattn_caps &device, uint32_t needed, const std::string &words) {
+    return (areMinimum(limits) || device.maxStorageBuffersPerStage < needed) && words.find("storage buffers a stage") != std::string::npos;
+}
+
 bool isOverBindings(Limits limits, const CaseData &in, std::span<const vkattn_layout> others) {
     if (!makeChunks(limits)) return false;
     constexpr uint64_t room = bindingBytesOfChunks - 512; // a binding begins where the device's alignment has it

@@ -8,6 +8,11 @@ namespace vkattn::conform {
 struct GradientCase;
 struct StatisticsCase;
 
+// Returns whether a refusal in these words is for want of room, where limits make chunks: of linear attention, of lists of
+// blocks and of operations, which have rows that are over tight limits by themselves.
+[[nodiscard]] bool isForRoom(Limits limits, const std::string &words);
+// Returns whether a device, or minimum limits, may have too few storage buffers a stage for what needs so many.
+[[nodiscard]] bool isForBuffers(Limits limits, const vkattn_caps &device, uint32_t needed, const std::string &words);
 // Returns whether limits that make chunks leave no room for a part that no plan cuts: a row, a head of a
 // ragged batch or of a pool of pages, or an array of blocks. `others`: tensors beside those of the attention.
 [[nodiscard]] bool isOverBindings(Limits limits, const CaseData &in, std::span<const vkattn_layout> others = {});

@@ -11,10 +11,7 @@ constexpr int problemsOfCheck = 3;
 constexpr uint32_t storageBuffers = 11; // what linear attention needs a stage, docs/support.md
 
 bool mayRefuse(Limits limits, const vkattn_caps &device, const std::string &words) {
-    if (makeChunks(limits) && (words.find("binds at a time") != std::string::npos || words.find("in one binding") != std::string::npos))
-        return true;
-    return (areMinimum(limits) || device.maxStorageBuffersPerStage < storageBuffers) &&
-           words.find("storage buffers a stage") != std::string::npos;
+    return isForRoom(limits, words) || isForBuffers(limits, device, storageBuffers, words);
 }
 
 // Returns whether gradients were computed, or may be refused; the finding says what is wrong.

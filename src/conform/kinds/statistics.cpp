@@ -14,9 +14,7 @@ constexpr uint32_t storageBuffers = 14; // what statistics need a stage, docs/su
 
 // Whether a device may refuse statistics in these words.
 bool mayRefuse(Limits limits, const StatisticsCase &s, const vkattn_caps &device, const std::string &words) {
-    if (words.find("maxStorageBufferRange") != std::string::npos && isOverBindings(limits, s)) return true;
-    return (areMinimum(limits) || device.maxStorageBuffersPerStage < storageBuffers) &&
-           words.find("storage buffers a stage") != std::string::npos;
+    return (isForRoom(limits, words) && isOverBindings(limits, s)) || isForBuffers(limits, device, storageBuffers, words);
 }
 
 } // namespace

@@ -11,12 +11,7 @@ constexpr int problemsOfCheck = 6;
 constexpr uint32_t storageBuffers = 11; // what the lists need a stage, docs/support.md
 
 bool mayRefuse(Limits limits, const vkattn_caps &device, const std::string &words) {
-    if (makeChunks(limits) &&
-        (words.find("storage buffer") != std::string::npos || words.find("maxStorageBufferRange") != std::string::npos ||
-         words.find("binds at a time") != std::string::npos))
-        return true;
-    return (areMinimum(limits) || device.maxStorageBuffersPerStage < storageBuffers) &&
-           words.find("storage buffers a stage") != std::string::npos;
+    return isForRoom(limits, words) || isForBuffers(limits, device, storageBuffers, words);
 }
 
 } // namespace
