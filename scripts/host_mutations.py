@@ -142,6 +142,7 @@ MUTATIONS = [
      "tests StatisticsPlan.*"),
     ("statistics-count-in-the-slice-before", "src/core/statistics/dispatches.cpp", "local > (plan.stepCount - 1) * plan.pairChunks();",
      "local >= (plan.stepCount - 1) * plan.pairChunks();", "tests StatisticsPlan.*"),
+    ("struct-size-inside-a-pointer", "src/util/struct_size.hpp", "given % alignof(Struct)", "given % sizeof(uint32_t)", "tests StructSize.*"),
     ("statistics-slices-keep-nothing", "src/core/statistics/statistics_plan.hpp", "return plan.slices > 1 ? plan.workspaceBytes : 0;", "return 0;",
      "tests StatisticsPlan.*"),
     ("statistics-rounds-of-the-largest-uncounted", "src/core/statistics/statistics_plan.cpp", "ofTop = topCount ? tile.stepItems + 1 : 0;", "ofTop = 0;",

@@ -17,7 +17,7 @@ using namespace vkattn;
 vkattn_result vkattn::limitsFor(const vkattn_caps *caps, const vkattn_plan_options *given, PlanLimits &limits, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{caps, "caps"}}, why)) return r;
     if (given)
-        if (const auto r = checkStructSize(given->structSize, sizeof *given, "options", "vkattn_plan_options", why)) return r;
+        if (const auto r = checkStructSize(*given, "options", "vkattn_plan_options", why)) return r;
     vkattn_plan_options room{};
     const vkattn_plan_options &options = given ? completed(*given, room) : room;
     Caps taken;
@@ -59,7 +59,7 @@ vkattn_result checkKernel(vkattn_kernel id, const Kernel *&kernel, vkattn_diagno
 // Finds the instance-level functions of the device that the caller names.
 vkattn_result loadDevice(const vkattn_physical_device *given, PhysicalDevice &device, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{given, "device"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "device", "vkattn_physical_device", why)) return r;
+    if (const auto r = checkStructSize(*given, "device", "vkattn_physical_device", why)) return r;
     vkattn_physical_device room;
     const vkattn_physical_device &named = completed(*given, room);
     if (const auto r = requireAll({{named.instance, "device->instance"},
@@ -106,7 +106,7 @@ vkattn_result vkattnPhysicalDeviceCaps(const vkattn_physical_device *given, cons
                                        const VkPhysicalDeviceFeatures2 *features, vkattn_caps *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{!extensionCount || extensions, "extensions, with an extensionCount above 0,"}, {out, "out"}}, why))
         return r;
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_caps", why)) return r;
     if (features)
         if (const auto r = checkChain(features, "features", why)) return r;
     PhysicalDevice device;
@@ -117,7 +117,7 @@ vkattn_result vkattnPhysicalDeviceCaps(const vkattn_physical_device *given, cons
 
 vkattn_result vkattnMinimumCaps(vkattn_caps *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_caps", why)) return r;
     writeStruct(*out, minimumCaps());
     return VKATTN_OK;
 }
@@ -157,7 +157,7 @@ vkattn_result vkattnCreateContext(const vkattn_host *given, vkattn_context *out,
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
     *out = nullptr;
     if (const auto r = requireAll({{given, "host"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "host", "vkattn_host", why)) return r;
+    if (const auto r = checkStructSize(*given, "host", "vkattn_host", why)) return r;
     vkattn_host room;
     const vkattn_host &host = completed(*given, room);
     const Log log{host.log, host.userData};
@@ -176,7 +176,7 @@ vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
     vkattn_diagnostic *why = nullptr; // for the log, if there is one
     const LoggedCall call(logOf(context), why);
     if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return call.result(r);
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_caps", why)) return call.result(r);
+    if (const auto r = checkStructSize(*out, "out", "vkattn_caps", why)) return call.result(r);
     std::optional<PlanLimits> room;
     writeStruct(*out, fromHandle(context)->planLimits(room).caps);
     return VKATTN_OK;
@@ -184,7 +184,7 @@ vkattn_result vkattnContextCaps(vkattn_context context, vkattn_caps *out) {
 
 static vkattn_result query(vkattn_context context, const vkattn_problem *problem, vkattn_requirements *given, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {given, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "out", "vkattn_requirements", why)) return r;
+    if (const auto r = checkStructSize(*given, "out", "vkattn_requirements", why)) return r;
     std::optional<PlanLimits> room;
     const PlanLimits &limits = fromHandle(context)->planLimits(room);
     Problem checked;
@@ -211,7 +211,7 @@ vkattn_result vkattnQuery(vkattn_context context, const vkattn_problem *problem,
 vkattn_result vkattnExplain(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
                             vkattn_explanation *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_explanation", why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
@@ -271,7 +271,7 @@ vkattn_result vkattnPrewarm(vkattn_context context, const vkattn_problem *proble
 static vkattn_result recordProblem(vkattn_context context, const vkattn_problem *problem, const vkattn_record *record,
                                    vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {record, "record"}}, why)) return r;
-    if (const auto r = checkStructSize(record->structSize, sizeof *record, "record", "vkattn_record", why)) return r;
+    if (const auto r = checkStructSize(*record, "record", "vkattn_record", why)) return r;
     vkattn_record room;
     Plan plan;
     if (const auto r = planFor(*fromHandle(context), problem, plan, why)) return r;
@@ -285,7 +285,7 @@ vkattn_result vkattnRecord(vkattn_context context, const vkattn_problem *problem
 vkattn_result vkattnListDispatches(const vkattn_caps *caps, const vkattn_plan_options *options, const vkattn_problem *description,
                                    void *scratch, size_t scratchBytes, vkattn_dispatch_list *list, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{list, "list"}}, why)) return r;
-    if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
+    if (const auto r = checkStructSize(*list, "list", "vkattn_dispatch_list", why)) return r;
     Problem problem;
     if (const auto r = makeProblem(description, problem, why)) return r;
     PlanLimits limits;
@@ -342,7 +342,7 @@ static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel id, vka
     const Kernel *kernel = nullptr;
     if (const auto r = checkJudged(context, id, kernel, why)) return r;
     if (const auto r = requireAll({{out, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_self_test", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_self_test", why)) return r;
     vkattn_self_test needs{};
     if (const auto r = querySelfTest(*fromHandle(context), *kernel, needs, why)) return r;
     writeStruct(*out, needs);

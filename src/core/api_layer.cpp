@@ -280,7 +280,7 @@ template <class Layer> class DeviceLayer {
 
 template <class Layer> vkattn_result query(vkattn_context context, const Layer *layer, vkattn_requirements *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {out, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_requirements", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_requirements", why)) return r;
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = planOf(layer, plan, why)) return r;
     vkattn_requirements all{};
@@ -301,7 +301,7 @@ template <class Layer> vkattn_result prewarm(vkattn_context context, const Layer
 template <class Layer>
 vkattn_result record(vkattn_context context, const Layer *layer, const vkattn_record *given, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {given, "record"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return r;
+    if (const auto r = checkStructSize(*given, "record", "vkattn_record", why)) return r;
     vkattn_record room;
     vkattn_layer_plan plan = emptyPlan();
     if (const auto r = planOf(layer, plan, why)) return r;

@@ -106,7 +106,7 @@ void explain(const LinearGradientPlan &plan, const PlanLimits &limits, vkattn_ex
 
 vkattn_result query(vkattn_context context, const vkattn_operation &operation, vkattn_requirements *given, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {given, "out"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "out", "vkattn_requirements", why)) return r;
+    if (const auto r = checkStructSize(*given, "out", "vkattn_requirements", why)) return r;
     std::optional<PlanLimits> room;
     const PlanLimits &limits = fromHandle(context)->planLimits(room);
     return withPlan(operation, limits, why, [&](const auto &plan) {
@@ -130,7 +130,7 @@ vkattn_result prewarm(vkattn_context context, const vkattn_operation &operation,
 
 vkattn_result record(vkattn_context context, const vkattn_operation &operation, const vkattn_record *given, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{context, "context"}, {given, "record"}}, why)) return r;
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, "record", "vkattn_record", why)) return r;
+    if (const auto r = checkStructSize(*given, "record", "vkattn_record", why)) return r;
     vkattn_record room;
     std::optional<PlanLimits> limits;
     return withPlan(operation, fromHandle(context)->planLimits(limits), why,
@@ -153,7 +153,7 @@ vkattn_result vkattnExplainOperation(const vkattn_caps *caps, const vkattn_plan_
                                      vkattn_explanation *out, vkattn_diagnostic *why) {
     if (const auto r = requireAll({{operation, "operation"}, {out, "out"}}, why)) return r;
     if (operation->kind == VKATTN_ATTENTION) return vkattnExplain(caps, options, operation->of.attention, out, why);
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "out", "vkattn_explanation", why)) return r;
+    if (const auto r = checkStructSize(*out, "out", "vkattn_explanation", why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
     return withPlan(*operation, limits, why, [&](const auto &plan) {
@@ -192,7 +192,7 @@ vkattn_result vkattnListOperation(const vkattn_caps *caps, const vkattn_plan_opt
     if (const auto r = requireAll({{operation, "operation"}, {list, "list"}}, why)) return r;
     if (operation->kind == VKATTN_ATTENTION)
         return vkattnListDispatches(caps, options, operation->of.attention, scratch, scratchBytes, list, why);
-    if (const auto r = checkStructSize(list->structSize, sizeof *list, "list", "vkattn_dispatch_list", why)) return r;
+    if (const auto r = checkStructSize(*list, "list", "vkattn_dispatch_list", why)) return r;
     PlanLimits limits;
     if (const auto r = limitsFor(caps, options, limits, why)) return r;
     return withPlan(*operation, limits, why, [&](const auto &plan) {

@@ -67,7 +67,7 @@ template <class Description, class Form, class Verify>
     if (!report) return fail(why, invalid, "report is NULL");
     vkattn_verify_options chosen{};
     if (options) {
-        if (const auto r = checkStructSize(options->structSize, sizeof *options, "options", "vkattn_verify_options", why)) return r;
+        if (const auto r = checkStructSize(*options, "options", "vkattn_verify_options", why)) return r;
         vkattn_verify_options room;
         chosen = completed(*options, room);
     }

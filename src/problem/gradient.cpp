@@ -120,8 +120,7 @@ ByteRange Gradient::bytesUsed(vkattn_role role) const {
 
 vkattn_result makeGradient(const vkattn_attention_gradient *description, Gradient &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "operation.of.attentionGradient is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "gradient", "vkattn_attention_gradient", why))
-        return r;
+    if (const auto r = checkStructSize(*description, "gradient", "vkattn_attention_gradient", why)) return r;
     vkattn_attention_gradient room;
     const vkattn_attention_gradient &g = completed(*description, room);
     if (g.flags) return fail(why, invalid, "gradient.flags is 0x%x, expected 0", g.flags);

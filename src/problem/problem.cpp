@@ -249,7 +249,7 @@ vkattn_result checkSumless(const Problem &p, vkattn_diagnostic *why) {
 
 vkattn_result makeProblem(const vkattn_problem *description, Problem &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "problem is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "problem", "vkattn_problem", why)) return r;
+    if (const auto r = checkStructSize(*description, "problem", "vkattn_problem", why)) return r;
     vkattn_problem room;
     const vkattn_problem &p = completed(*description, room);
     if (const auto r = checkOptions(p, why)) return r;

@@ -89,8 +89,7 @@ double Statistics::flops() const {
 
 vkattn_result makeStatistics(const vkattn_attention_statistics *description, Statistics &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "operation.of.attentionStatistics is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "statistics", "vkattn_attention_statistics", why))
-        return r;
+    if (const auto r = checkStructSize(*description, "statistics", "vkattn_attention_statistics", why)) return r;
     vkattn_attention_statistics room;
     const vkattn_attention_statistics &s = completed(*description, room);
     if (s.flags) return fail(why, invalid, "statistics.flags is 0x%x, expected 0", s.flags);
@@ -99,8 +98,7 @@ vkattn_result makeStatistics(const vkattn_attention_statistics *description, Sta
         return fail(why, invalid, "statistics.densityThreshold is %g, expected at least 0 and below 1; 0: no density",
                     static_cast<double>(s.densityThreshold));
     if (!s.attention) return fail(why, invalid, "statistics.attention is NULL");
-    if (const auto r = checkStructSize(s.attention->structSize, sizeof *s.attention, "statistics.attention", "vkattn_problem", why))
-        return r;
+    if (const auto r = checkStructSize(*s.attention, "statistics.attention", "vkattn_problem", why)) return r;
     vkattn_problem attentionRoom;
     const vkattn_problem &attention = completed(*s.attention, attentionRoom);
     if (!absent(attention.priorOut) || !absent(attention.priorLse))

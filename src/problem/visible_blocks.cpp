@@ -74,15 +74,12 @@ ByteRange VisibleBlocks::bytesUsed(vkattn_role role) const {
 
 vkattn_result makeVisibleBlocks(const vkattn_visible_blocks *description, VisibleBlocks &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "operation.of.visibleBlocks is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "visibleBlocks", "vkattn_visible_blocks", why))
-        return r;
+    if (const auto r = checkStructSize(*description, "visibleBlocks", "vkattn_visible_blocks", why)) return r;
     vkattn_visible_blocks room;
     const vkattn_visible_blocks &given = completed(*description, room);
     if (given.flags) return fail(why, invalid, "visibleBlocks.flags is 0x%x, expected 0", given.flags);
     if (!given.attention) return fail(why, invalid, "visibleBlocks.attention is NULL");
-    if (const auto r =
-            checkStructSize(given.attention->structSize, sizeof *given.attention, "visibleBlocks.attention", "vkattn_problem", why))
-        return r;
+    if (const auto r = checkStructSize(*given.attention, "visibleBlocks.attention", "vkattn_problem", why)) return r;
     vkattn_problem attentionRoom;
     const vkattn_problem scores = scoresOnly(completed(*given.attention, attentionRoom));
     out = VisibleBlocks{};

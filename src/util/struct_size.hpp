@@ -11,14 +11,17 @@
 
 namespace vkattn {
 
-// `name` is the argument as the caller knows it, and `type` is the type of the struct.
-[[nodiscard]] inline vkattn_result checkStructSize(uint32_t given, size_t known, const char *name, const char *type,
-                                                   vkattn_diagnostic *why) {
+// `name` is the argument as the caller knows it, and `type` is the type of the struct. A size that no sizeof gives
+// would end in the middle of a field: half a pointer points anywhere.
+template <class Struct>
+[[nodiscard]] vkattn_result checkStructSize(const Struct &struct_, const char *name, const char *type, vkattn_diagnostic *why) {
+    const uint32_t given = struct_.structSize;
+    constexpr size_t known = sizeof(Struct);
     if (given > known)
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT,
                     "%s: structSize is %u, and sizeof(%s) is %zu in this library: the headers that the caller was compiled with are newer",
                     name, given, type, known);
-    if (given == 0 || given % sizeof(uint32_t)) // every field is whole words
+    if (given == 0 || given % alignof(Struct))
         return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "%s: structSize is %u, expected sizeof(%s) = %zu; set it before the call", name,
                     given, type, known);
     return VKATTN_OK;

@@ -3,6 +3,7 @@
 #include "layer_engine.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -162,6 +163,7 @@ TEST(LayerGradientPlan, refusesWhatIsNoGradient) {
     };
     const WrongLayer<vkattn_layer_gradient> wrong[] = {
         {"gradient: structSize", [](auto &g) { g.structSize = 0; }},
+        {"gradient: structSize is 12", [](auto &g) { g.structSize = offsetof(vkattn_layer_gradient, forward) + 4; }}, // half a pointer
         {"gradient.flags is 0x1", [](auto &g) { g.flags = 1; }},
         {"gradient.reserved is 1", [](auto &g) { g.reserved = 1; }},
         {"gradient.forward is NULL", [](auto &g) { g.forward = nullptr; }},

@@ -31,16 +31,17 @@ struct Library {
     }
 };
 
-// `call` takes the struct. Every size but whole words up to the struct's own is refused, with the
-// numbers.
+// `call` takes the struct. Every size but what sizeof can be, up to the struct's own, is refused, with
+// the numbers: another one may end inside a pointer.
 template <class Struct>
 void refusesOtherSizes(const char *type, const Struct &whole, const std::function<vkattn_result(Struct &, vkattn_diagnostic *)> &call) {
     vkattn_diagnostic why{};
     Struct given = whole;
     EXPECT_EQ(call(given, &why), VKATTN_OK) << type << ": " << why.message;
     const std::string known = std::to_string(sizeof(Struct));
-    for (const uint32_t size :
-         {uint32_t{0}, uint32_t{6}, static_cast<uint32_t>(sizeof(Struct) - 1), static_cast<uint32_t>(sizeof(Struct) + 4), 1u << 30}) {
+    std::vector<uint32_t> sizes = {0, 6, static_cast<uint32_t>(sizeof(Struct) - 1), static_cast<uint32_t>(sizeof(Struct) + 4), 1u << 30};
+    if (alignof(Struct) > 4) sizes.insert(sizes.end(), {12, static_cast<uint32_t>(sizeof(Struct) - 4)});
+    for (const uint32_t size : sizes) {
         given = whole;
         given.structSize = size;
         why = {};

@@ -62,7 +62,7 @@ uint32_t matrixLanes(const Caps &caps) {
 }
 
 vkattn_result takeCaps(const vkattn_caps &given, const char *name, Caps &out, vkattn_diagnostic *why) {
-    if (const auto r = checkStructSize(given.structSize, sizeof given, name, "vkattn_caps", why)) return r;
+    if (const auto r = checkStructSize(given, name, "vkattn_caps", why)) return r;
     Caps room;
     out = completed(given, room);
     out.structSize = sizeof out;

@@ -225,7 +225,7 @@ extern "C" vkattn_result vkattnCpuExplain(const vkattn_problem *description, vka
                                           vkattn_diagnostic *why) {
     Problem p;
     if (!out) return fail(why, VKATTN_ERROR_INVALID_ARGUMENT, "plan is NULL");
-    if (const auto r = checkStructSize(out->structSize, sizeof *out, "plan", "vkattn_cpu_plan", why)) return r;
+    if (const auto r = checkStructSize(*out, "plan", "vkattn_cpu_plan", why)) return r;
     if (const auto r = makeProblem(description, p, why)) return r;
     const Shape shape(p, pool ? pool->pool.threadsFor(workOf(p)) : threadsFor(workOf(p), threadCount(0, mostThreads)));
     const Operands none;

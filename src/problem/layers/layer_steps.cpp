@@ -261,7 +261,7 @@ vkattn_result LayerSteps::addAttention(float scale, const Place &q, const Place 
     vkattn_layer_step &step = begin("attention", VKATTN_ATTENTION);
     vkattn_problem &problem = plan_.attention;
     if (options_) {
-        if (const auto r = checkStructSize(options_->structSize, sizeof problem, "layer.options", "vkattn_problem", why_)) return r;
+        if (const auto r = checkStructSize(*options_, "layer.options", "vkattn_problem", why_)) return r;
         vkattn_problem room;
         problem = completed(*options_, room);
         if (problem.flags & VKATTN_VALUES_IN_KEYS)

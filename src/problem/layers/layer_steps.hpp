@@ -119,7 +119,7 @@ template <class Planner, class Layer, class... More>
                                         const More &...more) {
     if (!layer) return fail(why, invalid, "%s is NULL", nameOf(layer));
     if (!plan) return fail(why, invalid, "plan is NULL");
-    if (const auto r = checkStructSize(layer->structSize, sizeof *layer, nameOf(layer), type, why)) return r;
+    if (const auto r = checkStructSize(*layer, nameOf(layer), type, why)) return r;
     // Steps point into the plan: a plan of another size would have them elsewhere.
     if (plan->structSize != sizeof *plan)
         return fail(why, invalid, "plan: structSize is %u, expected sizeof(vkattn_layer_plan) = %zu", plan->structSize, sizeof *plan);

@@ -230,7 +230,7 @@ double LinearAttention::flops() const {
 
 vkattn_result makeLinear(const vkattn_linear_attention *description, LinearAttention &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "operation.of.linearAttention is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "linear", "vkattn_linear_attention", why)) return r;
+    if (const auto r = checkStructSize(*description, "linear", "vkattn_linear_attention", why)) return r;
     vkattn_linear_attention room;
     const vkattn_linear_attention &l = completed(*description, room);
     out = LinearAttention{};

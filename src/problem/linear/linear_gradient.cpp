@@ -112,8 +112,7 @@ bool LinearGradient::hasWork() const {
 
 vkattn_result makeLinearGradient(const vkattn_linear_gradient *description, LinearGradient &out, vkattn_diagnostic *why) {
     if (!description) return fail(why, invalid, "operation.of.linearGradient is NULL");
-    if (const auto r = checkStructSize(description->structSize, sizeof *description, "linear gradient", "vkattn_linear_gradient", why))
-        return r;
+    if (const auto r = checkStructSize(*description, "linear gradient", "vkattn_linear_gradient", why)) return r;
     vkattn_linear_gradient room;
     const vkattn_linear_gradient &g = completed(*description, room);
     out = LinearGradient{};

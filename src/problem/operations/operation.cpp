@@ -397,7 +397,7 @@ EmptyDimensions emptyDimensionsOf(vkattn_operation_kind kind) {
 template <class Description> vkattn_result take(const Description *given, const char *type, Operation &out, vkattn_diagnostic *why) {
     const char *const name = names[out.kind];
     if (!given) return fail(why, invalid, "operation.of.%s is NULL", name);
-    if (const auto r = checkStructSize(given->structSize, sizeof *given, name, type, why)) return r;
+    if (const auto r = checkStructSize(*given, name, type, why)) return r;
     Description room;
     const Description &description = completed(*given, room);
     if (const auto r = takeOptions(description, out, why)) return r;

@@ -88,10 +88,10 @@ TEST(ProjectionLengths, areDescribed) {
     EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_KEY_LENGTHS), 0u);
 }
 
-// A caller of earlier headers had a reserved word there, which was 0.
+// What a struct lacks counts as zero: the kernel too, which is the word before.
 TEST(ProjectionLengths, areNoneWhereTheStructEndsBeforeThem) {
     OperationCase c = batchOf({1}, 5, 6, 7);
-    c.projection.structSize = offsetof(vkattn_projection, presentRoles);
+    c.projection.structSize = offsetof(vkattn_projection, kernel);
     const vkattn_operation o = c.operation();
     EXPECT_EQ(vkattnValidateOperation(&o, nullptr), VKATTN_OK);
     EXPECT_EQ(vkattnOperationBytes(&o, VKATTN_KEY_LENGTHS), 0u);
