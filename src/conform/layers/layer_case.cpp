@@ -419,7 +419,10 @@ std::unique_ptr<MultiHeadCase> plainMultiHead(Random &random, uint32_t heads, ui
     made->layer.heads = made->kvHeads = heads;
     made->dim = made->valueDim = dim;
     made->draw(random, VKATTN_X, packed(VKATTN_F32, 1, 1, tokens, model));
-    for (const vkattn_role role : {VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO}) made->draw(random, role, matrix(VKATTN_F32, model, model));
+    // As drawMultiHead has them: larger ones make scores so large that a softmax magnifies every rounding.
+    const float scale = 1 / std::sqrt(static_cast<float>(model));
+    for (const vkattn_role role : {VKATTN_WQ, VKATTN_WK, VKATTN_WV, VKATTN_WO})
+        made->draw(random, role, matrix(VKATTN_F32, model, model), scale);
     made->layer.y = made->layer.x;
     return made;
 }

@@ -67,7 +67,8 @@ TEST(LayerGradient, manyOnTheCpu) {
     }
 }
 
-// The narrow types between the steps, one of them or both, with bounds as wide as their roundings.
+// The narrow types between the steps, one of them or both, with bounds as wide as their roundings: of 4000 layers of each
+// the worst needed 0.0035 and 0.073.
 TEST(LayerGradient, storesBetweenStepsInAnyType) {
     Runtime *runtime = runtimeFor(Limits::full);
     ASSERT_TRUE(runtime);
@@ -78,7 +79,7 @@ TEST(LayerGradient, storesBetweenStepsInAnyType) {
         const auto d = smallGradient(random, stored == VKATTN_F16 ? VKATTN_NORM_POST : VKATTN_NORM_PRE);
         d->forward->layer.stored = d->gradient.stored = stored;
         ASSERT_EQ(computeAndJudge(*runtime, *d, random).wrong, "");
-        EXPECT_EQ(d->judge(read(*d), stored == VKATTN_F16 ? 0.03 : 0.2, random), "") << "stored " << stored;
+        EXPECT_EQ(d->judge(read(*d), stored == VKATTN_F16 ? 0.01 : 0.2, random), "") << "stored " << stored;
     }
 }
 
