@@ -104,12 +104,12 @@ TEST(ConformPlan, evenTheQuickOneCoversEveryKindAndFeature) {
     }
 }
 
-// Arrays in place of pairs: about 1200 checks where the device has no matrix units, and each pair
-// of options several times.
+// Arrays in place of pairs: about 1480 checks where the device has no matrix units, and each pair
+// of options several times. How many arrays take is drawn: of 73 seeds the fewest were 1415 and the most 1527.
 TEST(ConformPlan, theQuickOneIsSmall) {
     const std::vector<Planned> plan = planChecks(devices[0], selectionOf(Extent::quick, test::seed()));
-    EXPECT_GT(plan.size(), 900u);
-    EXPECT_LT(plan.size(), 1500u);
+    EXPECT_GT(plan.size(), 1200u);
+    EXPECT_LT(plan.size(), 1800u);
     std::map<std::string, size_t> arrays; // cases of each kernel's arrays
     for (const Planned &planned : plan) {
         const Check &check = planned.check;
