@@ -28,7 +28,7 @@ std::string refusalOf(const vkattn_operation &operation, Limits limits = Limits:
     const vkattn_caps caps = capsOf(limits);
     vkattn_plan_options options{};
     options.structSize = sizeof options;
-    if (makeChunks(limits)) options.maxWorkspaceBytes = 16384;
+    if (makeChunks(limits)) options.maxWorkspaceBytes = workspaceBytesOfChunks;
     vkattn_explanation out{};
     out.structSize = sizeof out;
     vkattn_diagnostic why{};

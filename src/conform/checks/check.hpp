@@ -26,7 +26,7 @@ enum class Limits {
 [[nodiscard]] constexpr bool makeChunks(Limits limits) {
     return limits == Limits::tight || limits == Limits::tiny;
 }
-inline constexpr uint32_t bindingBytesOfChunks = 1u << 16;
+inline constexpr uint32_t bindingBytesOfChunks = 1u << 16, workspaceBytesOfChunks = 1u << 14;
 
 // A way in which a fused kernel lays out its lanes, with a tile so small that its pipelines compile
 // fast: built-in tiles take seconds on drivers that compile for the CPU.

@@ -48,7 +48,8 @@ vkattn_caps minimumCaps() {
 void limit(RuntimeOptions &options, Limits limits, const vkattn_caps &device) {
     if (limits == Limits::full) return;
     options.capsLimit = areMinimum(limits) ? minimumCaps() : device;
-    if (makeChunks(limits)) options.capsLimit->maxStorageBufferRange = bindingBytesOfChunks, options.maxWorkspaceBytes = 16384;
+    if (makeChunks(limits))
+        options.capsLimit->maxStorageBufferRange = bindingBytesOfChunks, options.maxWorkspaceBytes = workspaceBytesOfChunks;
     // Such a device gets the tiles of GPUs, which take minutes to compile where the device is the
     // CPU.
     if (areMinimum(limits) && device.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && options.tuning.empty())
