@@ -7,6 +7,7 @@
 #include "program/interruption.hpp"
 #include "program/terminal.hpp"
 #include "tool/options/arguments.hpp"
+#include "tool/version.hpp"
 
 #include <vkattn/vkattn.h>
 

@@ -5,6 +5,7 @@
 #include "program/vulkan_version.hpp"
 #include "tool/options/names.hpp"
 #include "tool/verdicts.hpp"
+#include "tool/version.hpp"
 
 #include <vkattn/runtime.hpp>
 

@@ -1,7 +1,8 @@
 // `vkattn info`: what there is to compute on.
 #pragma once
 
-#include "tool/options/arguments.hpp"
+#include "program/failure.hpp"
+#include "tool/options/info_arguments.hpp"
 
 namespace vkattn::tool {
 

@@ -137,43 +137,4 @@ struct ExplainArguments {
     uint32_t maskBatch = 0, maskHead = 0; // which it shows
 };
 
-struct InfoArguments {
-    std::optional<std::string> verdicts; // as RunArguments
-    bool json = false;
-};
-
-struct TuneArguments {
-    std::string device, out; // empty: the best device; the default place
-    uint32_t seconds = 120;
-    std::vector<uint32_t> dims = {64, 128}; // ascending
-    bool json = false;
-};
-
-// Exactly one command is set, or none, and then help, version or an error has been printed and
-// `status` is how to end.
-struct CommandLine {
-    std::optional<RunArguments> run;
-    std::optional<GradientArguments> gradient;
-    std::optional<RotaryArguments> rotary;
-    std::optional<LinearArguments> linear;
-    std::optional<MergeArguments> merge;
-    std::optional<AppendArguments> append;
-    std::optional<LayerArguments> layer;
-    std::optional<ExplainArguments> explain;
-    std::optional<LayerArguments> explainLayer;
-    std::optional<LinearArguments> explainLinear;
-    std::optional<InspectArguments> inspect;
-    std::optional<InfoArguments> info;
-    std::optional<TuneArguments> tune;
-    std::optional<ConformArguments> conform;
-    std::optional<LabArguments> lab;
-    program::ExitStatus status = program::ExitStatus::success;
-};
-
-// Throws Failure where an option's value is wrong.
-[[nodiscard]] CommandLine parseCommandLine(int argc, const char *const *argv);
-
-// "0.1.0", of the library that is linked.
-[[nodiscard]] std::string versionText();
-
 } // namespace vkattn::tool

@@ -1,4 +1,4 @@
-#include "tool/explain_command.hpp"
+#include "tool/explain/explain_command.hpp"
 
 #include "program/byte_text.hpp"
 #include "program/json_text.hpp"

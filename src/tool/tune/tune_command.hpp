@@ -1,7 +1,8 @@
 // `vkattn tune`: measures tiles on a device and writes a tuning file (docs/tuning.md).
 #pragma once
 
-#include "tool/options/arguments.hpp"
+#include "program/failure.hpp"
+#include "tool/tune/tune_arguments.hpp"
 
 namespace vkattn::tool {
 

@@ -1,10 +1,11 @@
-#include "tool/tune_command.hpp"
+#include "tool/tune/tune_command.hpp"
 
 #include "program/files/output_file.hpp"
 #include "program/json_text.hpp"
 #include "tool/device.hpp"
 #include "tool/options/names.hpp"
 #include "tool/tune/tune_measure.hpp"
+#include "tool/version.hpp"
 
 #include <cstdio>
 #include <ctime>
