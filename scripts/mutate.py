@@ -268,6 +268,11 @@ MUTATIONS = [
     ("coopmat-statistics-with-slack", "flash/matrices.comp", "!= 0u ? 0.0 : 2.77258872", "!= 0u ? 2.77258872 : 2.77258872"),
     ("coopmat-hidden-not-marked", "flash/matrices.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
     ("coopmat-weights-of-hidden", "flash/matrices.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
+    ("coopmat-fp8-past-the-end", "attention/matrix_inputs.glsl", "(wholeWords ? ((dim) < (count) ? (words)", "(wholeWords ? (true ? (words)"),
+    ("coopmat-fp8-codes-swapped", "attention/matrix_inputs.glsl", "smallFloat(type, codes & 0xffu), smallFloat(type, codes >> 8 & 0xffu)",
+     "smallFloat(type, codes >> 8 & 0xffu), smallFloat(type, codes & 0xffu)"),
+    ("coopmat-fp8-upper-codes-lost", "attention/matrix_inputs.glsl", "inputsOfFp8(type, codes >> 16)); }", "inputsOfFp8(type, codes)); }"),
+    ("coopmat-fp8-nonfinite-of-next", "attention/matrix_inputs.glsl", "SMALL_BYTE(v, row.at + dim * vDim)", "SMALL_BYTE(v, row.at + dim * vDim + 1u)"),
     ("coopmat2-no-rescale", "flash/matrices2.comp", "{ return expDifference(old, top); }", "{ return 1.0; }"),
     ("coopmat2-nothing-dropped", "flash/matrices2.comp", "return keeps(rowPlaceOf(from + row), key) ? weight : 0.0;", "return weight;"),
     ("coopmat2-dropped-as-in-the-first-tile", "flash/matrices2.comp", "keptOfEight(rowOfLane[r], uint(tileFirst) + key)",
@@ -403,7 +408,7 @@ MUTATIONS = [
 
 def needs_mesa(file):
     return file.removeprefix("shaders/").startswith(
-        ("flash/matrices", "flash/tiles", "attention/matrix_lanes", "gradient/matrices", "gradient/rows_matrices", "gradient/keys_matrices"))
+        ("flash/matrices", "flash/tiles", "attention/matrix_lanes", "attention/matrix_inputs", "gradient/matrices", "gradient/rows_matrices", "gradient/keys_matrices"))
 
 
 def kernels_of(file):

@@ -397,8 +397,9 @@ typedef enum vkattn_kernel {
     /* Flash for few query rows: lanes along keys, and the keys split over workgroups
      * (flash-decoding, Dao et al. 2023). */
     VKATTN_KERNEL_DECODE = 3,
-    /* Flash on matrix units (VK_KHR_cooperative_matrix), for q, k and v all f16 or all bf16. The
-     * kernel rounds probabilities to that type for the second product (docs/numerics.md, u_P). */
+    /* Flash on matrix units (VK_KHR_cooperative_matrix), for q, k and v all f16 or all bf16; k and v
+     * may be of an fp8 type beside either. The kernel rounds probabilities to q's type for the second
+     * product (docs/numerics.md, u_P). */
     VKATTN_KERNEL_FLASH_COOPMAT = 4,
     /* Flash on matrix units with VK_NV_cooperative_matrix2: the softmax stays in the matrices. */
     VKATTN_KERNEL_FLASH_COOPMAT2 VKATTN_EXPERIMENTAL = 5,

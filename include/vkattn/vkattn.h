@@ -320,8 +320,8 @@ VKATTN_API const char *vkattnKernelName(vkattn_kernel kernel);
 
 typedef enum vkattn_kernel_trait_bits {
     VKATTN_KERNEL_TRAIT_WEIGHTS = 1, /* takes problems with VKATTN_WEIGHTS or VKATTN_SCORES */
-    /* Runs on matrix units: q, k and v are all f16 or all bf16. Run a self-test before first
-       use. */
+    /* Runs on matrix units: q, k and v are all f16 or all bf16, or k and v are of an fp8 type. Run a
+       self-test before first use. */
     VKATTN_KERNEL_TRAIT_MATRIX_UNITS = 2,
     VKATTN_KERNEL_TRAIT_MAX = 0x7fffffff
 } vkattn_kernel_trait_bits;

@@ -79,11 +79,3 @@ vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, wo
     }
 #define KEY_RUN(out, row, dim, count) LOAD_RUN(out, k, kType, row, dim, count, keyElement)
 #define VALUE_RUN(out, row, dim, count) LOAD_RUN(out, v, vType, row, dim, count, valueElement)
-
-// Bits of eight 16-bit inputs of a matrix, from an even dim on; 0 past the end. `wholeWords`: two
-// neighbours fill a word.
-#ifdef VKATTN_COOPMAT
-uvec4 keyEight(KeyValueRow row, uint dim) { return EIGHT_BITS(k, row.at, dim, kDim, headDim); }
-uvec4 valueEight(KeyValueRow row, uint dim) { return EIGHT_BITS(v, row.at, dim, vDim, valueDim); }
-uint valueBits(KeyValueRow row, uint dim) { return ELEMENT_BITS(v, row.at + dim * vDim); }
-#endif

@@ -1,9 +1,10 @@
 // What matrices.comp and matrices2.comp share: all but what becomes of a tile's scores. Tiles of K
 // and V in shared memory; loading of Q; who sees what; values that are not finite; storing of rows.
 //
-// Defines: VKATTN_BF16: inputs are bf16, not f16. Q, K and V have the same type; no 16-bit storage
-// is needed, all memory is 32-bit words. VKATTN_COOPMAT2: for matrices2.comp.
+// Defines: VKATTN_BF16: inputs are bf16, not f16. Q has this type; K and V have the same, or an 8-bit float
+// type. No 16-bit storage is needed, all memory is 32-bit words. VKATTN_COOPMAT2: for matrices2.comp.
 #define VKATTN_STAGE_FLASH
+#define VKATTN_FP8_INPUTS
 #include "lib/platform.glsl"
 #include "lib/matrices.glsl"
 
@@ -18,6 +19,7 @@ const bool wholeWords = (form & formWholeWords) != 0u, lockstep = (form & formLo
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
 #include "attention/matrix_lanes.glsl"
+#include "attention/matrix_inputs.glsl"
 #include "flash/workgroup.glsl"
 
 const uint keyBlocks = tileKeys / matrixN, dimBlocks = paddedDim / matrixK;

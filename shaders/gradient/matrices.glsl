@@ -36,6 +36,7 @@ const bool ownedShared = (form & formMatrixOwnedShared) != 0u; // where owned op
 #include "attention/pair.glsl"
 #include "attention/dropout.glsl"
 #include "attention/matrix_lanes.glsl"
+#include "attention/matrix_inputs.glsl"
 #include "attention/turns.glsl"
 #include "gradient/pass.glsl"
 

@@ -19,6 +19,10 @@ constexpr uint32_t maxTokens = 1u << 30;
 [[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
     return dtype >= VKATTN_FP8_E4M3;
 }
+// 8-bit floats without a scale. Each of their numbers is one of f16 and of bf16 too.
+[[nodiscard]] constexpr bool isFp8(vkattn_dtype dtype) {
+    return dtype == VKATTN_FP8_E4M3 || dtype == VKATTN_FP8_E5M2;
+}
 // Returns the bytes of a row before its first element.
 [[nodiscard]] constexpr uint32_t bytesBeforeRow(vkattn_dtype dtype) {
     return dtype == VKATTN_INT8 ? 4 : 0;

@@ -94,7 +94,9 @@ class Planner {
             if (const vkattn_dtype type = device_.caps.matrixShapes[n].inputs; std::find(types.begin(), types.end(), type) == types.end())
                 types.push_back(type);
         Random random = randomFor(options_.seed, c.name);
-        c.q = c.k = c.v = types[random() % types.size()];
+        c.q = types[random() % types.size()];
+        for (vkattn_dtype *const type : {&c.k, &c.v}) // of small types those that matrices take
+            *type = !isSmallType(*type) ? c.q : *type == VKATTN_FP8_E5M2 || *type == VKATTN_Q4_0 ? VKATTN_FP8_E5M2 : VKATTN_FP8_E4M3;
         return c;
     }
 

@@ -31,7 +31,7 @@ Module moduleOf(const Kernel &kernel, vkattn_dtype inputs) {
                               : Module::flashCoopmatF16;
 }
 const char *typeName(vkattn_dtype type) {
-    return isSmallType(type) ? "of a small type" : type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
+    return isSmallType(type) ? nameOfSmallType(type) : type == VKATTN_BF16 ? "bf16" : type == VKATTN_F16 ? "f16" : "f32";
 }
 
 // What flash/matrices2.comp cannot do without.
@@ -126,11 +126,11 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
     const char *name = kernel.name;
     if (supported(kernel, limits, nullptr) != VKATTN_OK) return supported(kernel, limits, why);
     if (const auto r = checkWeighing(p, name, why)) return r;
-    const vkattn_dtype inputs = p.tensor(VKATTN_K).dtype;
+    const vkattn_dtype inputs = p.tensor(VKATTN_Q).dtype;
     for (const vkattn_role role : {VKATTN_Q, VKATTN_K, VKATTN_V})
-        if (const vkattn_dtype type = p.tensor(role).dtype; type != inputs || type == VKATTN_F32 || isSmallType(type))
-            return fail(why, unsupported, "the %s kernel takes q, k and v all f16 or all bf16; %s is %s%s", name, roleName(role),
-                        typeName(type), type == VKATTN_F32 || isSmallType(type) ? "" : " and k is not");
+        if (const vkattn_dtype type = p.tensor(role).dtype; type == VKATTN_F32 || (type != inputs && !isFp8(type)))
+            return fail(why, unsupported, "the %s kernel takes q, k and v all f16 or all bf16, and k and v fp8 beside either; %s is %s%s",
+                        name, roleName(role), typeName(type), type == VKATTN_F32 || isSmallType(type) ? "" : " and q is not");
     if (!shaderFor(moduleOf(kernel, inputs)).built())
         return fail(why, unsupported, "this build of vkattn has no %s kernel for %s: its shader compiler lacked bfloat16", name,
                     typeName(inputs));
@@ -174,14 +174,14 @@ vkattn_result coopmat::chooseMatrices(const Kernel &kernel, const Problem &p, co
 WeightRounding coopmat::rounding(const Plan &plan) {
     // Half an ulp. Weights are scaled by 2^11 (flash/matrices.comp): the smallest f16 is 2^-24 of
     // that, and bf16 reaches as far as f32.
-    if (plan.problem.tensor(VKATTN_K).dtype == VKATTN_BF16) return {0x1p-8f, 0};
+    if (plan.problem.tensor(VKATTN_Q).dtype == VKATTN_BF16) return {0x1p-8f, 0};
     return {0x1p-11f, 0x1p-36f};
 }
 
 PipelineKey coopmat::pipelineKey(const Plan &plan) {
     const Problem &p = plan.problem;
     const MatrixShape &m = plan.flash.matrix;
-    return vkattn::pipelineKey(moduleOf(*plan.kernel, p.tensor(VKATTN_K).dtype), plan.flash.tile.invocations(),
+    return vkattn::pipelineKey(moduleOf(*plan.kernel, p.tensor(VKATTN_Q).dtype), plan.flash.tile.invocations(),
                                {.kvFormat = kvFormat(p, dimsApart),
                                 .pairTerms = plan.flash.pairTerms,
                                 .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,

@@ -6,6 +6,7 @@
 #include "lib/interop.h"
 #include "problem/dropout.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -35,9 +36,9 @@ struct Chunk {
     return whole;
 }
 
-// Whether the dims of a 16-bit tensor are neighbours that fill words.
+// Whether the dims of a tensor of 8 or 16 bits are neighbours that fill words.
 [[nodiscard]] constexpr bool fillsWords(const Tensor &t) {
-    return t.unitDims() && t.extent[3] % 2 == 0 && rowsBeginAtWords(t);
+    return t.unitDims() && t.extent[3] % std::max(2u, 4 / elementBytes(t.dtype)) == 0 && rowsBeginAtWords(t);
 }
 
 // How dims of what a lane loads lie in memory, for runs of `run` neighbours.

@@ -183,12 +183,33 @@ TEST_F(CoopmatPlan, saysHowFarWeightsAreRounded) {
     EXPECT_EQ(plan.kernel->weightRounding(plan).unit, 0.0f);
 }
 
+// Every number of fp8 is one of f16: K and V take the queries' type in shared memory.
+TEST_F(CoopmatPlan, takesKeysAndValuesOfFp8) {
+    Plan plan, plain;
+    ASSERT_EQ(makePlan(problemOf(halves()), limitsOf(gpu()), plain, nullptr), VKATTN_OK);
+    Case c = halves();
+    c.k = VKATTN_FP8_E4M3, c.v = VKATTN_FP8_E5M2;
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
+    EXPECT_EQ(coopmat::pipelineKey(plan).module, coopmat::pipelineKey(plain).module);
+    EXPECT_EQ(plan.kernel->weightRounding(plan).unit, 0x1p-11f) << "weights are rounded to the queries' type";
+    EXPECT_TRUE(plan.flash.matrix.wholeWords);
+    c.headDim = c.valueDim = 66; // rows begin in the middle of a word
+    ASSERT_EQ(makePlan(problemOf(c), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
+    EXPECT_FALSE(plan.flash.matrix.wholeWords);
+    for (const vkattn_dtype type : {VKATTN_INT8, VKATTN_Q8_0, VKATTN_Q4_0}) {
+        c = halves(), c.v = type;
+        EXPECT_TRUE(says(refusal(c, gpu()), (std::string("v is ") + nameOfSmallType(type)).c_str())) << refusal(c, gpu());
+    }
+    c = halves(), c.q = VKATTN_F32, c.k = c.v = VKATTN_FP8_E4M3;
+    EXPECT_TRUE(says(refusal(c, gpu()), "q is f32")) << refusal(c, gpu());
+}
+
 TEST_F(CoopmatPlan, saysWhyItCannot) {
     Case c = halves();
     c.q = VKATTN_F32;
-    EXPECT_TRUE(says(refusal(c, gpu()), "q, k and v all f16 or all bf16; q is f32")) << refusal(c, gpu());
+    EXPECT_TRUE(says(refusal(c, gpu()), "q, k and v all f16 or all bf16, and k and v fp8 beside either; q is f32")) << refusal(c, gpu());
     c = halves(), c.v = VKATTN_BF16;
-    EXPECT_TRUE(says(refusal(c, gpu()), "v is bf16 and k is not")) << refusal(c, gpu());
+    EXPECT_TRUE(says(refusal(c, gpu()), "v is bf16 and q is not")) << refusal(c, gpu());
     c = halves(), c.q = c.k = c.v = VKATTN_BF16;
     EXPECT_TRUE(says(refusal(c, gpu()), "bf16")) << refusal(c, gpu());
     c = halves(), c.headDim = 257;
