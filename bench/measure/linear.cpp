@@ -5,6 +5,7 @@
 #include "text.hpp"
 
 #include <vkattn/operations.hpp>
+#include <vkattn/traits.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -38,13 +39,6 @@ class HostOperands {
     std::vector<std::vector<std::byte>> memory_;
 };
 
-bool decays(vkattn_linear_rule rule) {
-    return rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA;
-}
-bool corrects(vkattn_linear_rule rule) {
-    return rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA;
-}
-
 uint32_t stateRows(const LinearShape &s) {
     return s.omegaRows ? s.omegaRows : s.keyDim;
 }
@@ -64,11 +58,11 @@ struct LinearJob {
         operands.add(VKATTN_K, linear.k, seed + 1, shorter);
         operands.add(VKATTN_V, linear.v, seed + 2);
         operands.add(VKATTN_OUT, linear.out, seed + 3);
-        if (decays(s.rule)) {
+        if (isGated(s.rule)) {
             linear.decay = packed(VKATTN_F32, 1, s.heads, s.tokens, 1);
             operands.add(VKATTN_DECAY, linear.decay, seed + 4, 0.02f, -0.05f);
         }
-        if (corrects(s.rule)) {
+        if (isDelta(s.rule)) {
             linear.writeStrength = packed(VKATTN_F32, 1, s.heads, s.tokens, 1);
             operands.add(VKATTN_WRITE_STRENGTH, linear.writeStrength, seed + 5, 0.25f, 0.5f);
         }
@@ -122,7 +116,7 @@ void verify(Pass &pass, const MeasureOptions &options) {
 } // namespace
 
 double LinearShape::flops() const {
-    const double products = corrects(rule) ? 3 : 2;
+    const double products = isDelta(rule) ? 3 : 2;
     return 2.0 * products * heads * tokens * stateRows(*this) * valueDim;
 }
 std::string LinearShape::sizeText() const {

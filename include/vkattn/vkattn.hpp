@@ -7,6 +7,7 @@
 #endif
 
 #include "vkattn/operations.hpp"
+#include "vkattn/traits.hpp"
 #include "vkattn/vkattn.h"
 
 #include <cstddef>
@@ -66,15 +67,12 @@ namespace vkattn {
 // Returns the elements from one row of a densely packed tensor to the next: of small types, rows are whole
 // blocks, or have their scale before them.
 [[nodiscard]] constexpr int64_t rowElements(vkattn_dtype dtype, uint32_t dim) {
-    if (dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0) return (int64_t{dim} + 31) / 32 * 32;
+    if (isBlockType(dtype)) return (int64_t{dim} + elementsOfBlock(dtype) - 1) / elementsOfBlock(dtype) * elementsOfBlock(dtype);
     return dtype == VKATTN_INT8 ? (int64_t{dim} + 7) / 4 * 4 : int64_t{dim};
 }
 // Returns the bytes of such a row.
 [[nodiscard]] constexpr int64_t rowBytes(vkattn_dtype dtype, uint32_t dim) {
-    const int64_t elements = rowElements(dtype, dim);
-    if (dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0) return elements / 32 * (dtype == VKATTN_Q8_0 ? 34 : 18);
-    if (dtype == VKATTN_F32 || dtype == VKATTN_BITS32) return 4 * elements;
-    return dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 * elements : elements;
+    return rowElements(dtype, dim) / elementsOfBlock(dtype) * bytesOfBlock(dtype);
 }
 
 // Returns the layout of a tensor [batch, head, token, dim], densely packed with dim innermost

@@ -80,7 +80,7 @@ HWY_INLINE void storeFloats(Vector x, unsigned char *data, vkattn_dtype dtype, u
 // whole row, or neighbours.
 inline void storeRow(const Tensor &t, unsigned char *data, uint64_t at, const float *from, uint32_t count) {
     if (isSmallType(t.dtype)) {
-        if (t.dtype >= VKATTN_Q8_0 || t.unitDims()) return storeSmallRow(t.dtype, from, count, data + bytesBefore(t.dtype, at));
+        if (hasScales(t.dtype) || t.unitDims()) return storeSmallRow(t.dtype, from, count, data + bytesBefore(t.dtype, at));
         for (uint32_t d = 0; d < count; ++d) storeSmallRow(t.dtype, from + d, 1, data + at + d * static_cast<uint64_t>(t.stride[3]));
         return;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "vkattn/problem.h"
+#include "vkattn/traits.hpp"
 
 #include <cstdint>
 
@@ -11,18 +12,6 @@ namespace vkattn {
 // The limit lets every key position of a window fit 32-bit signed arithmetic.
 constexpr uint32_t maxTokens = 1u << 30;
 
-// Types whose elements come in blocks along the dims, each block with a scale.
-[[nodiscard]] constexpr bool isBlockType(vkattn_dtype dtype) {
-    return dtype == VKATTN_Q8_0 || dtype == VKATTN_Q4_0;
-}
-// Types of which an element has less than 16 bits: of K and V alone.
-[[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
-    return dtype >= VKATTN_FP8_E4M3;
-}
-// 8-bit floats without a scale. Each of their numbers is one of f16 and of bf16 too.
-[[nodiscard]] constexpr bool isFp8(vkattn_dtype dtype) {
-    return dtype == VKATTN_FP8_E4M3 || dtype == VKATTN_FP8_E5M2;
-}
 // Returns the bytes of a row before its first element.
 [[nodiscard]] constexpr uint32_t bytesBeforeRow(vkattn_dtype dtype) {
     return dtype == VKATTN_INT8 ? 4 : 0;
@@ -31,12 +20,6 @@ constexpr uint32_t maxTokens = 1u << 30;
 [[nodiscard]] constexpr uint32_t elementBytes(vkattn_dtype dtype) {
     if (dtype == VKATTN_F32 || dtype == VKATTN_BITS32) return 4;
     return dtype == VKATTN_F16 || dtype == VKATTN_BF16 || isBlockType(dtype) ? 2 : 1;
-}
-[[nodiscard]] constexpr uint32_t elementsOfBlock(vkattn_dtype dtype) {
-    return isBlockType(dtype) ? 32 : 1;
-}
-[[nodiscard]] constexpr uint32_t bytesOfBlock(vkattn_dtype dtype) {
-    return dtype == VKATTN_Q8_0 ? 34 : dtype == VKATTN_Q4_0 ? 18 : elementBytes(dtype);
 }
 // Returns the bytes before element `index`, which begins a block.
 [[nodiscard]] constexpr uint64_t bytesBefore(vkattn_dtype dtype, uint64_t index) {

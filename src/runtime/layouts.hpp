@@ -22,22 +22,16 @@ namespace vkattn {
     }
 }
 
-// Those of K and V alone.
-[[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
-    return dtype >= VKATTN_FP8_E4M3 && dtype <= VKATTN_INT8;
-}
-
 // Returns the bytes of an element; of small types as asStored has them.
 [[nodiscard]] constexpr uint64_t elementSize(vkattn_dtype dtype) {
-    return dtype == VKATTN_BOOL8 || isSmallType(dtype) ? 1 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 4;
+    return isSmallType(dtype) ? 1 : bytesOfBlock(dtype);
 }
 
 // Returns a tensor of a small type as its bytes, row by row, and any other one as it is.
 [[nodiscard]] constexpr vkattn_layout asStored(vkattn_layout layout) {
     if (!isSmallType(layout.dtype)) return layout;
-    const int64_t block = layout.dtype == VKATTN_Q8_0 || layout.dtype == VKATTN_Q4_0 ? 32 : 1,
-                  bytes = block == 1 ? 1 : rowBytes(layout.dtype, 32);
-    if (layout.dtype >= VKATTN_Q8_0) {
+    const int64_t block = elementsOfBlock(layout.dtype), bytes = bytesOfBlock(layout.dtype);
+    if (hasScales(layout.dtype)) {
         layout.strideElems[3] = 1;
         layout.extent[3] = static_cast<uint32_t>(rowBytes(layout.dtype, layout.extent[3]));
     }

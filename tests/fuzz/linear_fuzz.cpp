@@ -44,8 +44,8 @@ struct Description {
         l.k = make({batch, keyHeads, keys, dims});
         l.v = make({batch, valueHeads, keys, values});
         if (options & 128) l.q = make({batch, queryHeads, queries, dims}), l.out = make({batch, heads, queries, values});
-        const bool gated = l.rule == VKATTN_LINEAR_GATED || l.rule == VKATTN_LINEAR_GATED_DELTA;
-        const bool delta = l.rule == VKATTN_LINEAR_DELTA || l.rule == VKATTN_LINEAR_GATED_DELTA;
+        const bool gated = vkattn::isGated(l.rule);
+        const bool delta = vkattn::isDelta(l.rule);
         if (gated != (head == 247)) l.decay = make({batch, options & 256 ? valueHeads : 1, keys, options & 512 ? dims : 1});
         if (delta != (head == 246)) l.writeStrength = make({batch, valueHeads, keys, 1});
         uint32_t rows = dims;

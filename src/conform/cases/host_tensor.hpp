@@ -3,6 +3,7 @@
 
 #include "conform/cases/random.hpp"
 #include "vkattn/runtime.hpp"
+#include "vkattn/traits.hpp"
 
 #include <functional>
 #include <string>
@@ -21,15 +22,6 @@ enum class Style {
 
 // Returns a layout of these extents. Types that have scales have neighbouring dims, and rows of whole blocks.
 [[nodiscard]] vkattn_layout makeLayout(vkattn_dtype dtype, const uint32_t (&extent)[4], Style style);
-
-// K and V alone may have these.
-[[nodiscard]] constexpr bool isSmallType(vkattn_dtype dtype) {
-    return dtype >= VKATTN_FP8_E4M3;
-}
-// Blocks of dims, or rows, with a scale.
-[[nodiscard]] constexpr bool hasScales(vkattn_dtype dtype) {
-    return dtype >= VKATTN_Q8_0;
-}
 
 // A tensor in host memory with canaries around and between its elements.
 class HostTensor {

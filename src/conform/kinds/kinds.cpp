@@ -64,8 +64,8 @@ uint64_t leastBytes(const vkattn_layout &t, bool ofHead) {
     const auto reach = [&](int axis) {
         return (std::max(t.extent[axis], 1u) - 1ull) * static_cast<uint64_t>(std::abs(t.strideElems[axis]));
     };
-    const uint64_t bytes = t.dtype == VKATTN_F16 || t.dtype == VKATTN_BF16 ? 2 : isSmallType(t.dtype) ? 1 : 4;
-    return bytes * (1 + (ofHead ? reach(2) : 0) + reach(3));
+    const uint64_t elements = 1 + (ofHead ? reach(2) : 0) + reach(3), ofBlock = elementsOfBlock(t.dtype);
+    return (elements + ofBlock - 1) / ofBlock * bytesOfBlock(t.dtype);
 }
 
 } // namespace

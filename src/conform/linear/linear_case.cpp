@@ -205,10 +205,8 @@ LinearCase drawLinear(Random &random, const LinearOptions &options) {
     }
     l.k = make({batch, keyHeads, keyTokens, keyDim}, inputType(), poisons);
     l.v = make({batch, valueHeads, keyTokens, valueDim}, inputType(), poisons);
-    if (l.rule == VKATTN_LINEAR_GATED || l.rule == VKATTN_LINEAR_GATED_DELTA)
-        l.decay = make({broadcast(batch), broadcast(valueHeads), keyTokens, yes() ? keyDim : 1}, inputType(), poisons);
-    if (l.rule == VKATTN_LINEAR_DELTA || l.rule == VKATTN_LINEAR_GATED_DELTA)
-        l.writeStrength = make({broadcast(batch), broadcast(valueHeads), keyTokens, 1}, inputType(), poisons);
+    if (isGated(l.rule)) l.decay = make({broadcast(batch), broadcast(valueHeads), keyTokens, yes() ? keyDim : 1}, inputType(), poisons);
+    if (isDelta(l.rule)) l.writeStrength = make({broadcast(batch), broadcast(valueHeads), keyTokens, 1}, inputType(), poisons);
     uint32_t rows = keyDim;
     if (randomFeatures) {
         const uint32_t m = between(random, 1, 70);

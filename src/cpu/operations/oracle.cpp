@@ -73,7 +73,7 @@ void moveTokens(const Operation &o, const Operands &operands) {
         token.compute(o, operands, id);
         if (!token.written) continue;
         const Tensor &y = o.tensor(VKATTN_Y);
-        if (y.dtype >= VKATTN_Q8_0) { // a row at a time: its elements share scales
+        if (hasScales(y.dtype)) { // a row at a time: its elements share scales
             const std::vector<float> row(token.y.begin(), token.y.end());
             storeSmallRow(y.dtype, row.data(), row.size(),
                           operands.data[VKATTN_Y] + bytesBefore(y.dtype, y.index(token.entry, id.g, token.to, 0)));

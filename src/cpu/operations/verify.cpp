@@ -162,7 +162,7 @@ class RowChecker {
         // Any of the tokens that go to one place may be there.
         if (!token_.written || contested_.count({token_.entry, token_.to})) return;
         const auto entry = static_cast<uint32_t>(token_.entry), to = static_cast<uint32_t>(token_.to);
-        if (o_.tensor(VKATTN_Y).dtype >= VKATTN_Q8_0) return checkScaledRow({entry, id.g, to, 0});
+        if (hasScales(o_.tensor(VKATTN_Y).dtype)) return checkScaledRow({entry, id.g, to, 0});
         for (uint32_t d = 0; d < o_.inner; ++d) {
             const double magnitude = token_.magnitude[d], expected = token_.y[d];
             if (magnitude < 0) // a denormal may be flushed

@@ -51,8 +51,8 @@ struct LinearAttention {
     [[nodiscard]] bool hasMaximum() const {
         return hasFeatures() && (features == VKATTN_FEATURES_FAVOR || features == VKATTN_FEATURES_FAVOR2);
     }
-    [[nodiscard]] bool isGated() const { return rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA; }
-    [[nodiscard]] bool isDelta() const { return rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA; }
+    [[nodiscard]] bool isGated() const { return vkattn::isGated(rule); }
+    [[nodiscard]] bool isDelta() const { return vkattn::isDelta(rule); }
     [[nodiscard]] bool decaysKeyDims() const { return isGated() && tensor(VKATTN_DECAY).extent[3] > 1; }
     // Rows of omega; 0 without.
     [[nodiscard]] uint32_t randomFeatures() const { return tensor(VKATTN_OMEGA).extent[2]; }

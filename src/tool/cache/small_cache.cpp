@@ -30,7 +30,7 @@ uint64_t elementOf(const vkattn_layout &layout, uint32_t b, uint32_t h, uint32_t
 }
 // Returns the bytes before an element that begins a row.
 uint64_t bytesBefore(vkattn_dtype type, uint64_t element) {
-    return type == VKATTN_Q8_0 || type == VKATTN_Q4_0 ? element / 32 * static_cast<uint64_t>(rowBytes(type, 32)) : element;
+    return element / elementsOfBlock(type) * bytesOfBlock(type);
 }
 
 HostBuffer narrowed(const float *from, const vkattn_layout &fromLayout, const vkattn_layout &toLayout, uint64_t bytes) {

@@ -4,18 +4,11 @@
 #include "tool/options/compute_arguments.hpp"
 
 #include <vkattn/linear.h>
+#include <vkattn/traits.hpp>
 
 #include <vector>
 
 namespace vkattn::tool {
-
-// Which rules have a decay, and which a write strength.
-[[nodiscard]] constexpr bool isGated(vkattn_linear_rule rule) {
-    return rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA;
-}
-[[nodiscard]] constexpr bool isDelta(vkattn_linear_rule rule) {
-    return rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA;
-}
 
 // What `explain linear` takes in place of files.
 struct LinearAssumptions {

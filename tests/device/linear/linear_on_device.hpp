@@ -55,8 +55,8 @@ inline LinearCase packedCase(vkattn_linear_rule rule, const Sizes &s, Random &ra
     const auto rows = [&](uint32_t dims) { return packed(VKATTN_F32, s.batch, s.heads, s.tokens, dims); };
     l.q = l.k = rows(s.keyDim);
     l.v = l.out = rows(s.valueDim);
-    if (rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA) l.decay = rows(1);
-    if (rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA) l.writeStrength = rows(1);
+    if (isGated(rule)) l.decay = rows(1);
+    if (isDelta(rule)) l.writeStrength = rows(1);
     const bool features = rule == VKATTN_LINEAR_FEATURES;
     if (features) l.flags = VKATTN_CAUSAL;
     l.stateIn = packed(VKATTN_F32, s.batch, s.heads, s.keyDim, s.valueDim + (features ? 1 : 0));

@@ -49,10 +49,6 @@ template <class T, size_t size> const T &pick(const T (&list)[size], uint8_t gen
 uint64_t sizeOf(vkattn_dtype dtype) {
     return dtype == VKATTN_F32 || dtype == VKATTN_BITS32 ? 4 : dtype == VKATTN_F16 || dtype == VKATTN_BF16 ? 2 : 1;
 }
-// Of small types with scales.
-bool hasScales(vkattn_dtype dtype) {
-    return dtype >= VKATTN_Q8_0;
-}
 
 bool isOutput(vkattn_role role) {
     return std::find(std::begin(outputRoles), std::end(outputRoles), role) != std::end(outputRoles);
@@ -389,7 +385,7 @@ void Description::fillRows(vkattn_role role, const vkattn_layout &l, unsigned ch
                 for (int n = 0; n < 3; ++n)
                     if (l.extent[n] > 1) at += index[n] * static_cast<uint64_t>(l.strideElems[n]);
                 for (float &x : row) x = value(role, t);
-                const bool blocks = l.dtype == VKATTN_Q8_0 || l.dtype == VKATTN_Q4_0;
+                const bool blocks = isBlockType(l.dtype);
                 if (hasScales(l.dtype)) {
                     (void)vkattnConvert(VKATTN_F32, row.data(), l.dtype,
                                         memory + (blocks ? at / 32 * static_cast<uint64_t>(rowBytes(l.dtype, 32)) : at), row.size(),
@@ -404,7 +400,7 @@ void Description::fillRows(vkattn_role role, const vkattn_layout &l, unsigned ch
 
 void Description::fillTensor(vkattn_role role, const vkattn_layout &l) {
     unsigned char *const memory = memory_[role] ? memory_[role].get() : memory_[VKATTN_K].get();
-    if (l.dtype >= VKATTN_FP8_E4M3) return fillRows(role, l, memory);
+    if (isSmallType(l.dtype)) return fillRows(role, l, memory);
     forEach(l, [&](uint64_t byte, const uint32_t(&index)[4]) {
         if (role == VKATTN_MASK) {
             memory[byte] = random() % 3 ? static_cast<unsigned char>(1 + random() % 255) : 0;

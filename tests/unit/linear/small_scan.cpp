@@ -23,8 +23,8 @@ SmallScan::SmallScan(vkattn_linear_rule rule, uint32_t heads, uint32_t tokens, u
     add(VKATTN_K, 1, heads, tokens, keyDim);
     add(VKATTN_V, 1, heads, tokens, valueDim);
     add(VKATTN_OUT, 1, heads, tokens, valueDim);
-    if (rule == VKATTN_LINEAR_GATED || rule == VKATTN_LINEAR_GATED_DELTA) add(VKATTN_DECAY, 1, heads, tokens, 1);
-    if (rule == VKATTN_LINEAR_DELTA || rule == VKATTN_LINEAR_GATED_DELTA) add(VKATTN_WRITE_STRENGTH, 1, heads, tokens, 1);
+    if (isGated(rule)) add(VKATTN_DECAY, 1, heads, tokens, 1);
+    if (isDelta(rule)) add(VKATTN_WRITE_STRENGTH, 1, heads, tokens, 1);
 }
 
 vkattn_layout &SmallScan::layout(vkattn_role role) {
