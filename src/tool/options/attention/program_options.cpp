@@ -40,18 +40,11 @@ bool parseWord(std::string_view text, uint32_t &word) {
 }
 
 void readWords(const std::string &text, ProgramArguments &program) {
-    std::string_view rest = text;
     program.words.clear();
-    while (true) {
-        const size_t comma = rest.find(',');
-        uint32_t word = 0;
-        if (program.words.size() == 16 || !parseWord(rest.substr(0, comma), word))
+    for (const std::string &part : partsOfList(text))
+        if (program.words.size() == 16 || !parseWord(part, program.words.emplace_back()))
             badValue("--program-words",
                      "1 to 16 numbers of 32 bits like 3,-1,0.5: with a point or an exponent a float, otherwise an integer", text);
-        program.words.push_back(word);
-        if (comma == std::string_view::npos) return;
-        rest.remove_prefix(comma + 1);
-    }
 }
 #endif
 
