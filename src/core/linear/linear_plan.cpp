@@ -165,6 +165,11 @@ uint64_t chunkBytes(const LinearPlan &plan, uint64_t batches) {
     return plan.singleToken() ? 0 : 4 * batches * plan.headsOfPart() * plan.block.words;
 }
 
+// What a dispatch binds of an operand: of so many batch entries a part of the heads; no bytes where the heads cannot be cut so.
+uint64_t boundBytes(const LinearAttention &a, const Tensor &t, uint32_t batches, uint32_t parts) {
+    const linear::HeadRange heads = linear::headsOfPart(a, t.extent[1], 0, parts);
+    return heads.count ? t.span({{}, {batches, heads.count, t.extent[2], t.extent[3]}}).size() : 0;
+}
 // Whether each operand of so many batch entries fits a binding, and a dispatch takes the heads, cut into parts of these.
 bool operandsFit(const LinearPlan &plan, const Caps &caps, uint32_t batches, uint32_t parts) {
     const LinearAttention &a = plan.linear;
@@ -172,10 +177,16 @@ bool operandsFit(const LinearPlan &plan, const Caps &caps, uint32_t batches, uin
     for (const LinearOperand &each : linearOperands()) {
         const Tensor &t = a.tensor(each.role);
         if (!each.layout || !t.present()) continue;
-        const linear::HeadRange heads = linear::headsOfPart(a, t.extent[1], 0, parts);
-        if (heads.count == 0 || !bindable(caps, t.span({{}, {batches, heads.count, t.extent[2], t.extent[3]}}).size())) return false;
+        if (const uint64_t bytes = boundBytes(a, t, batches, parts); bytes == 0 || !bindable(caps, bytes)) return false;
     }
     return true;
+}
+vkattn_result refuseOperands(const LinearAttention &a, const Caps &caps, vkattn_diagnostic *why) {
+    for (const LinearOperand &each : linearOperands())
+        if (const Tensor &t = a.tensor(each.role); each.layout && t.present())
+            if (const uint64_t bytes = boundBytes(a, t, 1, a.stateHeads); !bindable(caps, bytes))
+                return refuseOperand(linearWords, "one state head", each.name, bytes, caps, why);
+    return refuse(linearWords, "has heads that the device's workgroups cannot share", why);
 }
 
 vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic *why) {
@@ -191,14 +202,13 @@ vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic 
     };
     // As few parts of heads as it takes for one batch entry.
     while (plan.headParts <= a.stateHeads && !operandsFit(plan, caps, 1, plan.headParts)) ++plan.headParts;
-    if (plan.headParts > a.stateHeads)
-        return refuse(linearWords, "has an operand of which one state head spans more than the device binds at a time", why);
+    if (plan.headParts > a.stateHeads) return refuseOperands(a, caps, why);
     // A span of a chunk or two is not worth its dispatches: one batch entry may exceed the cap, but not what a binding holds.
     const uint32_t all = std::max(plan.keyChunks, plan.rowChunks), few = std::min(all, 16u);
     plan.batches = largest(std::min(a.batch, caps.maxWorkgroupCount[2]),
                            [&](uint32_t n) { return operandsFit(plan, caps, n, plan.headParts) && bytes(n, few) <= budget; });
     plan.batches = std::max(plan.batches, 1u);
-    if (!bindable(caps, bytes(1, 1))) return refuse(linearWords, "needs more memory in one binding than the device has", why);
+    if (!bindable(caps, bytes(1, 1))) return refuseWorkspace(linearWords, bytes(1, 1), caps, why);
     const uint32_t ofFeatures = divideUp(a.stateRows, plan.tile.featureLanes);
     uint32_t most = all;
     if (plan.slices > 1) most = std::max(divideUp(plan.keyChunks + plan.rowChunks, plan.slices), 1u);

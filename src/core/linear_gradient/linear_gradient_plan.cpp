@@ -144,6 +144,25 @@ bool sharesBatches(const LinearGradient &g) {
     return false;
 }
 
+// What is bound of an operand: so many batch entries of it.
+struct BoundPart {
+    const char *name = "";
+    uint64_t bytes = 0;
+};
+BoundPart largestOperand(const LinearGradient &g, uint32_t batches) {
+    BoundPart largest;
+    const auto consider = [&](const char *name, const Tensor &t) {
+        const uint32_t *e = t.extent;
+        const uint64_t bytes = t.present() ? t.span({{}, {std::min(batches, e[0]), e[1], e[2], e[3]}}).size() : 0;
+        if (bytes > largest.bytes) largest = {name, bytes};
+    };
+    for (const LinearOperand &each : linearOperands())
+        if (each.layout && !each.output) consider(each.name, g.forward.tensor(each.role));
+    for (const LinearGradientOperand &each : linearGradientOperands())
+        if (each.layout) consider(each.name, g.tensor(each.role));
+    return largest;
+}
+
 vkattn_result cut(const PlanLimits &limits, LinearGradientPlan &plan, vkattn_diagnostic *why) {
     const Caps &caps = limits.caps;
     const LinearGradient &g = plan.gradient;
@@ -159,19 +178,9 @@ vkattn_result cut(const PlanLimits &limits, LinearGradientPlan &plan, vkattn_dia
     const auto bytes = [&](uint64_t batches, uint64_t spanChunks) {
         return environment + batches * a.stateHeads * (unitBytes(plan, ceilDiv(plan.chunks, spanChunks)) + spanChunks * blockBytes);
     };
-    const auto operandsFit = [&](uint32_t batches) {
-        const auto fits = [&](const Tensor &t) {
-            const uint32_t *e = t.extent;
-            return !t.present() || bindable(caps, t.span({{}, {std::min(batches, e[0]), e[1], e[2], e[3]}}).size());
-        };
-        for (const LinearOperand &each : linearOperands())
-            if (each.layout && !each.output && !fits(a.tensor(each.role))) return false;
-        for (const LinearGradientOperand &each : linearGradientOperands())
-            if (each.layout && !fits(g.tensor(each.role))) return false;
-        return true;
-    };
-    if (!operandsFit(1))
-        return refuse(gradientWords, "has an operand of which one batch entry spans more than the device binds at a time", why);
+    const auto operandsFit = [&](uint32_t batches) { return largestOperand(g, batches).bytes <= mostBindable(caps); };
+    if (const auto [name, size] = largestOperand(g, 1); size > mostBindable(caps))
+        return refuseOperand(gradientWords, "one batch entry", name, size, caps, why);
     // What one dispatch of a stage may have of chunks: workgroups, and rounds of loops.
     const uint64_t perChunk =
         std::max<uint64_t>(plan.readHeads() * uint64_t{tile.chunkTokens} * std::max({plan.rowPitch, plan.columnPitch, tile.elementLanes}),
@@ -196,12 +205,15 @@ vkattn_result cut(const PlanLimits &limits, LinearGradientPlan &plan, vkattn_dia
     plan.batches = std::max(plan.batches, 1u);
     if (sharesBatches(g) && plan.batches < a.batch) {
         plan.batches = a.batch;
-        if (!operandsFit(a.batch) || a.batch > caps.maxWorkgroupCount[2])
-            return refuse(gradientWords, "sums over batch entries that the device does not bind at a time", why);
+        if (const auto [name, size] = largestOperand(g, a.batch); size > mostBindable(caps))
+            return refuseOperand(gradientWords, "all batch entries, over which gradients are summed,", name, size, caps, why);
+        if (a.batch > caps.maxWorkgroupCount[2])
+            return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s sums over %u batch entries; the device's maxComputeWorkGroupCount[2] is %u; %s",
+                        gradientWords.name, a.batch, caps.maxWorkgroupCount[2], gradientWords.instead);
     }
     const uint64_t least = leastBytes(plan.batches, leanest);
     // The least may exceed the cap, but not what a binding holds.
-    if (!bindable(caps, least)) return refuse(gradientWords, "needs more memory in one binding than the device has", why);
+    if (!bindable(caps, least)) return refuseWorkspace(gradientWords, least, caps, why);
     plan.spanChunks = leanest;
     for (uint32_t spans = 1; least <= budget && divideUp(plan.chunks, spans) > leanest; ++spans) {
         const uint32_t chunks = divideUp(plan.chunks, spans);

@@ -77,6 +77,19 @@ vkattn_result refuse(const TiledOperation &of, const char *predicate, vkattn_dia
     return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s %s; %s", of.name, predicate, of.instead);
 }
 
+vkattn_result refuseOperand(const TiledOperation &of, const char *what, const char *operand, uint64_t bytes, const Caps &caps,
+                            vkattn_diagnostic *why) {
+    return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                "%s of %s spans %llu bytes in one binding, over the device's maxStorageBufferRange of %u; store it more densely, or %s",
+                what, operand, static_cast<unsigned long long>(bytes), caps.maxStorageBufferRange, of.instead);
+}
+
+vkattn_result refuseWorkspace(const TiledOperation &of, uint64_t bytes, const Caps &caps, vkattn_diagnostic *why) {
+    return fail(why, VKATTN_ERROR_UNSUPPORTED,
+                "%s %s %llu bytes of workspace in one binding, over the device's maxStorageBufferRange of %u; %s", of.name,
+                of.plural ? "need" : "needs", static_cast<unsigned long long>(bytes), caps.maxStorageBufferRange, of.instead);
+}
+
 vkattn_result checkBindings(const TiledOperation &of, const Problem &p, const Caps &caps, vkattn_diagnostic *why) {
     if (caps.maxStorageBuffersPerStage < gradientSlots)
         return fail(why, VKATTN_ERROR_UNSUPPORTED, "%s %s %u storage buffers a stage; the device has %u; %s", of.name,

@@ -63,6 +63,11 @@ struct TiledOperation {
 };
 // UNSUPPORTED, of the operation that `predicate` says something of.
 [[nodiscard]] vkattn_result refuse(const TiledOperation &of, const char *predicate, vkattn_diagnostic *why);
+// `what` of `operand` spans more than one binding holds.
+[[nodiscard]] vkattn_result refuseOperand(const TiledOperation &of, const char *what, const char *operand, uint64_t bytes, const Caps &caps,
+                                          vkattn_diagnostic *why);
+// The least workspace is more than one binding holds.
+[[nodiscard]] vkattn_result refuseWorkspace(const TiledOperation &of, uint64_t bytes, const Caps &caps, vkattn_diagnostic *why);
 // Whether the device binds what a pass binds, and whether heads of a key head have numbers of 16 bits.
 [[nodiscard]] vkattn_result checkBindings(const TiledOperation &of, const Problem &p, const Caps &caps, vkattn_diagnostic *why);
 // Places the environment, of so many words and with what heads have behind it, in the workspace of `forward`.
