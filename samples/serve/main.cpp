@@ -1,4 +1,5 @@
 // serve: many requests at once with a llama2.c checkpoint. Where to read on:
+//   model/computer.cpp      the device, and the CPU where the device fails
 //   model/paged_model.cpp   two lists, recorded once: pages, a shared system prompt, lengths on the device
 //   schedule/server.cpp     which requests a step computes: prompts in chunks, eviction, cancellation
 #include "arguments.hpp"
@@ -84,16 +85,19 @@ Capacity capacityOf(const Arguments &arguments, uint32_t positions) {
     return capacity;
 }
 
-// Finished requests, each with the server to itself: the same tokens, from logits of the same bits.
-void checkAlone(PagedModel &model, const Capacity &capacity, const std::vector<Request> &served, Report &report) {
+// Finished requests, each with the server to itself: the same tokens, from logits of the same bits. Where the model has moved,
+// those alone whose bits are of one place, where the model still is.
+void checkAlone(Computer &computer, const Capacity &capacity, const std::vector<Request> &served, Report &report) {
     for (const Request &each : served) {
-        if (each.state != State::finished || report.checked == report.arguments.check) continue;
+        if (report.checked == report.arguments.check) return;
+        if (each.state != State::finished || each.choseElsewhere || each.chosenAt != computer.moves()) continue;
         Request fresh;
         fresh.prompt = each.prompt, fresh.mostTokens = each.mostTokens;
         std::vector<Request> alone{fresh};
-        Server server(model, capacity, alone);
+        Server server(computer, capacity, alone);
         while (server.step()) {
         }
+        if (alone[0].choseElsewhere || alone[0].chosenAt != each.chosenAt) continue; // the device failed now
         ++report.checked;
         // An evicted request chooses no token twice: its hash is that of one without.
         if (alone[0].tokens != each.tokens || alone[0].logitsHash != each.logitsHash) ++report.different;
@@ -120,29 +124,22 @@ ExitStatus run(int argc, const char *const *argv) {
 
     Report report{arguments, capacity};
     report.systemTokens = static_cast<uint32_t>(system.size());
-    const std::unique_ptr<vkattn::Runtime> runtime = openRuntime(runtimeOptions(arguments));
-    report.device = runtime->device() ? runtime->device()->name : "cpu";
-    report.driver = runtime->device() ? runtime->device()->driver : "vkattn cpu fallback";
-    report.fallbackReason = runtime->fallbackReason();
-    try {
-        PagedModel model(*runtime, checkpoint, capacity, system);
-        Server server(model, capacity, requests);
-        View view(arguments.quiet || arguments.json);
-        const size_t firstRequests = std::min<size_t>(requests.size(), 2 * capacity.slots);
-        while (server.step()) {
-            view.show(server, requests.size());
-            if (report.memoryBefore == 0 && server.counts().finished + server.counts().cancelled >= firstRequests)
-                report.memoryBefore = residentMebibytes();
-        }
-        view.end();
-        report.seconds = server.seconds();
-        report.counts = server.counts();
-        report.pagesHeld = server.pages().held();
-        report.memoryAfter = residentMebibytes();
-        checkAlone(model, capacity, requests, report);
-    } catch (const story::ComputeError &error) {
-        throw Failure(error.what(), ExitStatus::deviceUnusable);
+    Computer computer(arguments, checkpoint, capacity, system);
+    Server server(computer, capacity, requests);
+    View view(arguments.quiet || arguments.json);
+    const size_t firstRequests = std::min<size_t>(requests.size(), 2 * capacity.slots);
+    while (server.step()) {
+        view.show(server, requests.size());
+        if (report.memoryBefore == 0 && server.counts().finished + server.counts().cancelled >= firstRequests)
+            report.memoryBefore = residentMebibytes();
     }
+    view.end();
+    report.seconds = server.seconds();
+    report.counts = server.counts();
+    report.pagesHeld = server.pages().held();
+    report.memoryAfter = residentMebibytes();
+    checkAlone(computer, capacity, requests, report);
+    report.device = computer.device(), report.driver = computer.driver(), report.fallbackReason = computer.fallbackReason();
     if (texts) {
         const std::string lines = textsOf(requests, tokenizer);
         texts->write(std::as_bytes(std::span(lines)));

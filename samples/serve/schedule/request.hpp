@@ -31,6 +31,8 @@ struct Request {
     std::vector<uint32_t> tokens;              // generated
     uint64_t logitsHash = 0xcbf29ce484222325u; // FNV-1a of the bits of the logits that tokens were chosen from
     uint32_t evictions = 0;
+    uint32_t chosenAt = 0;       // where its tokens were chosen: how often the model had moved before
+    bool choseElsewhere = false; // some of them: their bits are of two places
 
     double arrived = 0, first = 0, last = 0; // seconds: the arrival, the first token and the last
     std::vector<float> gaps;                 // seconds from a token to the next

@@ -7,9 +7,9 @@
 
 namespace serve {
 
-Server::Server(PagedModel &model, const Capacity &capacity, std::vector<Request> &requests)
-    : model_(model), capacity_(capacity), requests_(requests), pages_(capacity.pages), slots_(capacity.slots, nullptr),
-      logits_(size_t{capacity.slots} * model.vocabulary()), tables_(size_t{capacity.slots} * capacity.slotPages) {}
+Server::Server(Computer &computer, const Capacity &capacity, std::vector<Request> &requests)
+    : computer_(computer), capacity_(capacity), requests_(requests), pages_(capacity.pages), slots_(capacity.slots, nullptr),
+      logits_(size_t{capacity.slots} * computer.model().vocabulary()), tables_(size_t{capacity.slots} * capacity.slotPages) {}
 
 size_t Server::waiting() const {
     return static_cast<size_t>(
@@ -21,8 +21,13 @@ bool Server::step() {
     admit();
     cancel();
     seat();
-    prefill();
-    decode();
+    try {
+        prefill();
+        decode();
+    } catch (const story::ComputeError &error) {
+        computer_.moveToCpu(error);
+        evictAll(); // their keys and values are lost
+    }
     ++counts_.steps;
     const auto busy = std::count_if(slots_.begin(), slots_.end(), [](const Request *r) { return r != nullptr; });
     counts_.mostSlots = std::max(counts_.mostSlots, static_cast<uint32_t>(busy));
@@ -87,6 +92,11 @@ void Server::evict(Request &request) {
     ++request.evictions, ++counts_.evictions;
 }
 
+void Server::evictAll() {
+    for (Request *r : std::vector<Request *>(slots_))
+        if (r) evict(*r);
+}
+
 void Server::leave(Request &request, State state) {
     pages_.giveBack(request.pages);
     if (request.state == State::prefill || request.state == State::decoding) slots_[request.slot] = nullptr;
@@ -99,6 +109,8 @@ void Server::choose(Request &request, std::span<const float> logits) {
     for (const float logit : logits)
         for (uint32_t bits = std::bit_cast<uint32_t>(logit), n = 0; n < 4; ++n, bits >>= 8)
             request.logitsHash = (request.logitsHash ^ (bits & 0xff)) * 0x100000001b3u;
+    if (request.tokens.empty()) request.chosenAt = computer_.moves();
+    request.choseElsewhere = request.choseElsewhere || request.chosenAt != computer_.moves();
     const auto token = static_cast<uint32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     const double now = seconds();
     if (request.tokens.empty())
@@ -109,7 +121,7 @@ void Server::choose(Request &request, std::span<const float> logits) {
     if (token == story::beginToken) return leave(request, State::finished);
     request.tokens.push_back(token);
     ++counts_.generatedTokens;
-    if (request.tokens.size() == request.mostTokens || request.known() == model_.positions()) leave(request, State::finished);
+    if (request.tokens.size() == request.mostTokens || request.known() == computer_.model().positions()) leave(request, State::finished);
 }
 
 // A chunk of the request that sat down first: prompts do not keep those waiting that decode.
@@ -122,8 +134,8 @@ void Server::prefill() {
     if (!reserve(*request, first + count)) return;
     std::vector<uint32_t> tokens;
     for (uint32_t n = 0; n < count; ++n) tokens.push_back(request->tokenAt(first + n));
-    const std::span logits = std::span(logits_).first(model_.vocabulary());
-    model_.prefill(tokens, first, request->pages, logits);
+    const std::span logits = std::span(logits_).first(computer_.model().vocabulary());
+    computer_.model().prefill(tokens, first, request->pages, logits);
     request->computed += count;
     counts_.promptTokens += count, ++counts_.prefills;
     if (request->computed < request->promptTokens()) return;
@@ -149,12 +161,13 @@ void Server::decode() {
         std::copy(r->pages.begin(), r->pages.end(), tables_.begin() + static_cast<ptrdiff_t>(size_t{r->slot} * capacity_.slotPages));
     }
     if (!any) return;
-    model_.decode(tokens, tables_, logits_);
+    computer_.model().decode(tokens, tables_, logits_);
     ++counts_.decodes;
     for (Request *r : order) {
         if (r->state != State::decoding) continue;
         if (++r->computed < r->known()) continue; // once more, of a request that was evicted
-        choose(*r, std::span<const float>(logits_).subspan(size_t{r->slot} * model_.vocabulary(), model_.vocabulary()));
+        choose(*r,
+               std::span<const float>(logits_).subspan(size_t{r->slot} * computer_.model().vocabulary(), computer_.model().vocabulary()));
     }
 }
 

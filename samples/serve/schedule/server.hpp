@@ -1,7 +1,7 @@
 // Requests that arrive, share the device, and leave: which of them a step computes, and which pages they have.
 #pragma once
 
-#include "model/paged_model.hpp"
+#include "model/computer.hpp"
 #include "schedule/pages.hpp"
 #include "schedule/request.hpp"
 
@@ -20,11 +20,12 @@ struct Counts {
 
 class Server {
   public:
-    // Requests are in the order of their arrival. The model and the requests outlive the server.
-    Server(PagedModel &model, const Capacity &capacity, std::vector<Request> &requests);
+    // Requests are in the order of their arrival. The computer and the requests outlive the server.
+    Server(Computer &computer, const Capacity &capacity, std::vector<Request> &requests);
 
-    // Computes a chunk of a prompt, if there is one, and a token of every request that decodes. Returns false once all
-    // requests are over. Throws story::ComputeError.
+    // Computes a chunk of a prompt, if there is one, and a token of every request that decodes. Where the device fails, the model
+    // moves to the CPU, and whoever has a slot goes there with the tokens so far. Returns false once all requests are over. Throws
+    // Failure as Computer::moveToCpu does.
     [[nodiscard]] bool step();
 
     [[nodiscard]] const Counts &counts() const { return counts_; }
@@ -45,10 +46,11 @@ class Server {
     [[nodiscard]] bool reserve(Request &request, uint32_t tokens);
     [[nodiscard]] Request *latest() const;
     void evict(Request &request);
+    void evictAll();
     void leave(Request &request, State state);
     void choose(Request &request, std::span<const float> logits);
 
-    PagedModel &model_;
+    Computer &computer_;
     Capacity capacity_;
     std::vector<Request> &requests_;
     FreePages pages_;

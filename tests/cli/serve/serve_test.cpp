@@ -23,12 +23,12 @@ class ServeFixture : public StoryFixture {
         files = write(model);
         writeBytes(file("prompts.txt"), "a\nab b c\nc a abc b a b c ab a\nb b b b b b b b b b b b\n");
     }
-    [[nodiscard]] Outcome serve(const Arguments &more) const {
+    [[nodiscard]] Outcome serve(const Arguments &more, const std::vector<std::string> &environment = {}) const {
         Arguments arguments = {VKATTN_SERVE};
         if (const char *runner = std::getenv("VKATTN_TEST_RUNNER")) arguments.insert(arguments.begin(), runner);
         arguments.insert(arguments.end(), files.begin(), files.end());
         arguments.insert(arguments.end(), more.begin(), more.end());
-        return start(arguments, {});
+        return start(arguments, environment);
     }
     // Few pages and slots: requests wait, and are evicted.
     [[nodiscard]] Arguments crowded(const Arguments &device) const {
@@ -55,7 +55,6 @@ class ServeFixture : public StoryFixture {
         expectTokensOfTheReference();
     }
 
-  private:
     // Each token is as probable as the most probable one of the formulas, to rounding.
     void expectTokensOfTheReference() const {
         std::ifstream lines(file("out.jsonl"));
@@ -90,6 +89,31 @@ TEST_F(ServeFixture, eachGetsWhatItGetsAlone) {
 }
 TEST_F(ServeOnDriver, eachGetsWhatItGetsAlone) {
     if (hasTestedDevice()) expectServed({"--no-fallback"});
+}
+
+// A driver that fails from the N-th submission on: whoever was on the device goes on on the CPU, and nothing is lost.
+TEST_F(ServeOnDriver, aDeviceThatIsLostLeavesTheRestToTheCpu) {
+    if (!hasTestedDevice()) return;
+    if (std::getenv("VKATTN_TEST_RUNNER")) GTEST_SKIP() << "the driver's loader has layers of its own";
+    for (const char *nth : {"1", "9", "60"}) {
+        SCOPED_TRACE(nth);
+        const std::vector<std::string> lost = {"VK_LAYER_PATH=" VKATTN_LAYER_FOLDER, "VK_INSTANCE_LAYERS=VK_LAYER_VKATTN_faulty",
+                                               std::string("VKATTN_TEST_LAYER=at=QueueSubmit do=lost nth=") + nth};
+        const Outcome fallen = serve(crowded({}), lost);
+        ASSERT_EQ(fallen.status, 0) << fallen.err << fallen.out;
+        const Json report = Json::parse(fallen.out, nullptr, false);
+        ASSERT_TRUE(report.is_object());
+        EXPECT_EQ(report["device"], "cpu");
+        EXPECT_NE(report["fallbackReason"].get<std::string>().find("VK_ERROR_DEVICE_LOST"), std::string::npos) << report["fallbackReason"];
+        EXPECT_EQ(report["finished"].get<int>() + report["cancelled"].get<int>(), 30);
+        EXPECT_GT(report["checked"], 0);
+        EXPECT_EQ(report["different"], 0);
+        EXPECT_EQ(report["pagesHeldAtTheEnd"], 0);
+        expectTokensOfTheReference();
+        const Outcome ended = serve(crowded({"--no-fallback"}), lost);
+        EXPECT_EQ(ended.status, 3) << ended.err;
+        EXPECT_NE(ended.err.find("leave out --no-fallback"), std::string::npos) << ended.err;
+    }
 }
 
 // The figures of many requests, most of them cancelled: memory stays, and every page comes back.
