@@ -165,10 +165,9 @@ uint64_t chunkBytes(const LinearPlan &plan, uint64_t batches) {
     return plan.singleToken() ? 0 : 4 * batches * plan.headsOfPart() * plan.block.words;
 }
 
-// What a dispatch binds of an operand: of so many batch entries a part of the heads; no bytes where the heads cannot be cut so.
-uint64_t boundBytes(const LinearAttention &a, const Tensor &t, uint32_t batches, uint32_t parts) {
-    const linear::HeadRange heads = linear::headsOfPart(a, t.extent[1], 0, parts);
-    return heads.count ? t.span({{}, {batches, heads.count, t.extent[2], t.extent[3]}}).size() : 0;
+// What a dispatch binds of an operand: of so many batch entries some of the heads.
+uint64_t boundBytes(const Tensor &t, uint32_t batches, const linear::HeadRange &heads) {
+    return t.span({{}, {batches, heads.count, t.extent[2], t.extent[3]}}).size();
 }
 // Whether each operand of so many batch entries fits a binding, and a dispatch takes the heads, cut into parts of these.
 bool operandsFit(const LinearPlan &plan, const Caps &caps, uint32_t batches, uint32_t parts) {
@@ -177,16 +176,23 @@ bool operandsFit(const LinearPlan &plan, const Caps &caps, uint32_t batches, uin
     for (const LinearOperand &each : linearOperands()) {
         const Tensor &t = a.tensor(each.role);
         if (!each.layout || !t.present()) continue;
-        if (const uint64_t bytes = boundBytes(a, t, batches, parts); bytes == 0 || !bindable(caps, bytes)) return false;
+        const linear::HeadRange heads = linear::headsOfPart(a, t.extent[1], 0, parts);
+        if (heads.count == 0 || !bindable(caps, boundBytes(t, batches, heads))) return false;
     }
     return true;
 }
 vkattn_result refuseOperands(const LinearAttention &a, const Caps &caps, vkattn_diagnostic *why) {
+    bool apart = true; // whether the heads of each operand can be cut
     for (const LinearOperand &each : linearOperands())
         if (const Tensor &t = a.tensor(each.role); each.layout && t.present())
-            if (const uint64_t bytes = boundBytes(a, t, 1, a.stateHeads); !bindable(caps, bytes))
-                return refuseOperand(linearWords, "one state head", each.name, bytes, caps, why);
-    return refuse(linearWords, "has heads that the device's workgroups cannot share", why);
+            apart = apart && linear::headsOfPart(a, t.extent[1], 0, a.stateHeads).count != 0;
+    for (const LinearOperand &each : linearOperands())
+        if (const Tensor &t = a.tensor(each.role); each.layout && t.present())
+            if (const uint64_t bytes = boundBytes(t, 1, linear::headsOfPart(a, t.extent[1], 0, apart ? a.stateHeads : 1));
+                !bindable(caps, bytes))
+                return refuseOperand(linearWords, apart ? "one state head" : "one batch entry, whose heads this mapping keeps together,",
+                                     each.name, bytes, caps, why);
+    return refuse(linearWords, "has more heads than the device has workgroups, and this mapping keeps them together", why);
 }
 
 vkattn_result cut(const PlanLimits &limits, LinearPlan &plan, vkattn_diagnostic *why) {
