@@ -8,6 +8,9 @@
 
 #include "cpu/rows-inl.hpp"
 
+#include <hwy/cache_control.h>
+#include <span>
+
 HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
@@ -16,6 +19,23 @@ namespace HWY_NAMESPACE {
 struct LeftMatrix {
     const float *data;
     size_t row, inner;
+};
+
+// Rows that are loaded after a product: the product fetches them into the cache meanwhile, some lines after each of its blocks.
+struct RowsAhead {
+    static constexpr size_t line = 64;
+    const unsigned char *row = nullptr;
+    ptrdiff_t step = 0;         // bytes from a row to the next
+    size_t rows = 0, lines = 0; // of a row
+    size_t next = 0;            // line of the row
+
+    HWY_INLINE void fetch(size_t count) {
+        for (; count && rows; --count) {
+            hwy::Prefetch(row + next * line);
+            if (++next < lines) continue;
+            next = 0, row += step, --rows;
+        }
+    }
 };
 
 // Adds rows x vectors of a b to `to`, whose rows are first multiplied by `factors`; NULL: they are not.
@@ -43,25 +63,37 @@ HWY_INLINE void addBlock(const LeftMatrix &a, size_t inner, const float *HWY_RES
         hn::Store(sum[i][v], f, to + i * toStride + v * lanes);
 }
 
-template <size_t vectors>
+// Several rows at a time, and what is left one by one; after each of the former, what comes after the product is fetched.
+template <size_t most, size_t vectors, class Fetch>
 HWY_INLINE void addColumns(const LeftMatrix &a, size_t inner, const float *b, size_t bStride, size_t rows, float *to, size_t toStride,
-                           const float *factors) {
+                           const float *factors, const Fetch &fetch) {
     const auto factorsFrom = [&](size_t i) { return factors ? factors + i : nullptr; };
-    constexpr size_t most = vectors == 1 ? 8 : registers == 32 ? 4 : 2;
     size_t i = 0;
-    for (; i + most <= rows; i += most)
+    for (; i + most <= rows; i += most) {
         addBlock<most, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride, factorsFrom(i));
+        fetch();
+    }
     for (; i < rows; ++i)
         addBlock<1, vectors>({a.data + i * a.row, a.row, a.inner}, inner, b, bStride, to + i * toStride, toStride, factorsFrom(i));
 }
 
 // Adds a b to `to`: `rows` rows of a, `inner` terms, and so many columns, whole cache lines. `factors`: what the rows of `to` are
-// multiplied by before; NULL: nothing.
+// multiplied by before; NULL: nothing. Rows of `ahead` are fetched meanwhile.
 inline void addProduct(const LeftMatrix &a, size_t inner, const float *b, size_t bStride, size_t rows, size_t columns, float *to,
-                       size_t toStride, const float *factors = nullptr) {
+                       size_t toStride, const float *factors = nullptr, std::span<RowsAhead> ahead = {}) {
+    constexpr size_t most = registers == 32 ? 4 : 2;
+    const size_t blocks = std::max<size_t>(rows / most * (columns / (4 * lanes)), 1);
+    size_t lines = 0; // of all, a block
+    for (const RowsAhead &each : ahead) lines = std::max(lines, (each.rows * each.lines + blocks - 1) / blocks);
+    const auto fetch = [&] {
+        for (RowsAhead &each : ahead) each.fetch(lines);
+    };
     size_t c = 0;
-    for (; c + 4 * lanes <= columns; c += 4 * lanes) addColumns<4>(a, inner, b + c, bStride, rows, to + c, toStride, factors);
-    for (; c < columns; c += lanes) addColumns<1>(a, inner, b + c, bStride, rows, to + c, toStride, factors);
+    // A row by itself needs as many sums as hide the latency of a multiply-add.
+    for (; rows < most && c + 8 * lanes <= columns; c += 8 * lanes)
+        addColumns<1, 8>(a, inner, b + c, bStride, rows, to + c, toStride, factors, fetch);
+    for (; c + 4 * lanes <= columns; c += 4 * lanes) addColumns<most, 4>(a, inner, b + c, bStride, rows, to + c, toStride, factors, fetch);
+    for (; c < columns; c += lanes) addColumns<8, 1>(a, inner, b + c, bStride, rows, to + c, toStride, factors, fetch);
 }
 
 // Returns the sum of term(n) over the vectors of a row of whole cache lines.

@@ -11,12 +11,15 @@ namespace {
 // The facts that follow from the description, the processor and the number of threads alone.
 struct Cut {
     const LinearKernels &own = linearKernels();
+    bool chunked;
     uint32_t threads, tiles, columns;
     uint64_t units, normalizerBytes, scratchBytes;
 
     Cut(const LinearAttention &a, const Pool &pool) {
+        chunked = a.form == VKATTN_LINEAR_FORM_CHUNKED || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens >= fewestChunkedKeys);
         const uint64_t whole = uint64_t{a.batch} * a.stateHeads * ceilDivide(a.valueDim, manyLinearColumns);
-        columns = whole >= pool.threadsFor(a.flops() / 2) ? manyLinearColumns : fewLinearColumns;
+        // Token by token, a state is gone over for each: one of few columns stays in a first-level cache.
+        columns = chunked && whole >= pool.threadsFor(a.flops() / 2) ? manyLinearColumns : fewLinearColumns;
         tiles = static_cast<uint32_t>(ceilDivide(a.valueDim, columns));
         // The batch may be any number without memory behind it where there is nothing to compute.
         const bool empty = !a.uses(VKATTN_STATE_OUT) && a.snapshotCount() == 0 && a.queryTokens == 0;
@@ -44,8 +47,7 @@ void run(Pool &pool, const Cut &cut, const LinearAttention &a, const Operands &o
     if (cut.units == 0) return;
     auto *const normalizers = parts.take<float>(cut.normalizerBytes);
     if (cut.normalizerBytes) copyNormalizers(a, operands, normalizers);
-    const bool chunked = a.form == VKATTN_LINEAR_FORM_CHUNKED || (a.form == VKATTN_LINEAR_FORM_AUTO && a.keyTokens >= fewestChunkedKeys);
-    const LinearCall call{a, operands, chunked, cut.columns, cut.normalizerBytes ? normalizers : nullptr};
+    const LinearCall call{a, operands, cut.chunked, cut.columns, cut.normalizerBytes ? normalizers : nullptr};
     unsigned char *const scratch = parts.rest();
     forUnits(pool, cut.threads, cut.units, [&](uint64_t n, uint32_t thread) {
         const auto tile = static_cast<uint32_t>(n % cut.tiles), first = tile * cut.columns;

@@ -35,9 +35,10 @@ class ScanOfHead {
     ScanOfHead(const LinearCall &call, const LinearUnit &unit, float *scratch)
         : call_(call), a_(call.a), unit_(unit), place_(call.a, call.columns), scratch_(scratch),
           map_(call.a, call.operands, place_, unit.b, unit.stateHead, scratch), rows_(call.a.stateRows), width_(place_.width),
-          stride_(place_.stride), state_(scratch + place_.state), maxima_(scratch + place_.maxima), keys_(scratch + place_.keys),
-          queries_(scratch + place_.queries), values_(scratch + place_.values), results_(scratch + place_.results),
-          factors_(scratch + place_.factors), written_(scratch + (call.a.isDelta() ? place_.written : place_.values)) {}
+          stride_(place_.stride), pitch_(place_.statePitch), state_(scratch + place_.state), maxima_(scratch + place_.maxima),
+          keys_(scratch + place_.keys), queries_(scratch + place_.queries), values_(scratch + place_.values),
+          results_(scratch + place_.results), factors_(scratch + place_.factors),
+          written_(scratch + (call.a.isDelta() ? place_.written : place_.values)) {}
 
     void compute() {
         std::fill(scratch_ + place_.raw, scratch_ + place_.omega, 0.0f); // ends of rows too
@@ -58,7 +59,7 @@ class ScanOfHead {
             const int64_t end = a_.causal ? std::clamp<int64_t>(first + count - shift, next, a_.queryTokens) : next;
             takeTokens(first, count);
             if (call_.chunked)
-                takeChunk(count, static_cast<uint32_t>(next), static_cast<uint32_t>(end - next),
+                takeChunk(first, count, static_cast<uint32_t>(next), static_cast<uint32_t>(end - next),
                           static_cast<uint32_t>(next + shift - first));
             else
                 takeToken(static_cast<uint32_t>(next), static_cast<uint32_t>(end - next));
@@ -79,17 +80,17 @@ class ScanOfHead {
 
     // The state.
     void loadState() {
-        std::fill(state_, state_ + rows_ * stride_, 0.0f);
+        std::fill(state_, state_ + rows_ * pitch_, 0.0f);
         if (a_.uses(VKATTN_STATE_IN)) {
             StoredRows rows = storedRows(a_.tensor(VKATTN_STATE_IN), call_.operands.data[VKATTN_STATE_IN], unit_.b, unit_.stateHead, 0);
             rows.data += static_cast<ptrdiff_t>(unit_.firstColumn) * rows.dimStride * ptrdiff_t{sizeof(float)};
             rows.dims = unit_.columns;
-            copyRows(rows, rows_, state_, stride_);
+            copyRows(rows, rows_, state_, pitch_);
         }
         const float *normalizer = call_.normalizers;
         if (normalizer) {
             normalizer += (uint64_t{unit_.b} * a_.stateHeads + unit_.stateHead) * 2 * rows_;
-            for (uint32_t r = 0; r < rows_; ++r) state_[r * stride_ + unit_.columns] = normalizer[r];
+            for (uint32_t r = 0; r < rows_; ++r) state_[r * pitch_ + unit_.columns] = normalizer[r];
         }
         if (!a_.hasMaximum()) return;
         for (size_t r = 0; r < width_; ++r)
@@ -100,7 +101,7 @@ class ScanOfHead {
         unsigned char *const to = call_.operands.data[role];
         for (uint32_t r = 0; r < rows_; ++r) {
             const uint64_t row = uint64_t{snapshot} * rows_ + r;
-            const float *const from = state_ + r * stride_;
+            const float *const from = state_ + r * pitch_;
             storeRow(t, to, t.index(unit_.b, unit_.stateHead, row, unit_.firstColumn), from, unit_.columns);
             if (!a_.hasFeatures() || unit_.firstColumn != 0) continue;
             const float ends[2] = {from[unit_.columns], maxima_[r] == minusInfinity ? 0 : maxima_[r]};
@@ -118,19 +119,21 @@ class ScanOfHead {
         rows.dims = unit_.columns;
         copyRows(rows, count, values_, stride_);
         for (uint32_t t = 0; a_.hasFeatures() && t < count; ++t) values_[t * stride_ + unit_.columns] = 1;
-        if (a_.isDelta())
-            for (uint32_t t = 0; t < count; ++t) strengths_[t] = elementOfToken(VKATTN_WRITE_STRENGTH, first + t);
+        if (a_.isDelta()) loadOfTokens(VKATTN_WRITE_STRENGTH, first, count, strengths_);
         if (!a_.isGated()) return;
         if (a_.decaysKeyDims())
             copyRows(storedRows(a_.tensor(VKATTN_DECAY), call_.operands.data[VKATTN_DECAY], unit_.b,
                                 a_.keyHead(VKATTN_DECAY, unit_.stateHead), first),
                      count, scratch_ + place_.decays, width_);
         else
-            for (uint32_t t = 0; t < count; ++t) decays_[t] = elementOfToken(VKATTN_DECAY, first + t);
+            loadOfTokens(VKATTN_DECAY, first, count, decays_);
     }
-    [[nodiscard]] float elementOfToken(vkattn_role role, uint32_t token) const {
+    // A number of each token.
+    void loadOfTokens(vkattn_role role, uint32_t first, uint32_t count, float *to) const {
         const Tensor &t = a_.tensor(role);
-        return loadElement(call_.operands.data[role], t.dtype, t.index(unit_.b, a_.keyHead(role, unit_.stateHead), token, 0));
+        const unsigned char *const data = call_.operands.data[role];
+        uint64_t at = t.index(unit_.b, a_.keyHead(role, unit_.stateHead), first, 0);
+        for (uint32_t n = 0; n < count; ++n, at += static_cast<uint64_t>(t.stride[2])) to[n] = loadElement(data, t.dtype, at);
     }
 
     // A token on its own, and the rows that read after it.
@@ -153,16 +156,16 @@ class ScanOfHead {
         }
         if (a_.isDelta()) {
             std::fill(results_, results_ + stride_, 0.0f);
-            addProduct({keys_, width_, 1}, rows_, state_, stride_, 1, stride_, results_, stride_);
+            addProduct({keys_, width_, 1}, rows_, state_, pitch_, 1, stride_, results_, stride_);
             writeDifference(0);
         }
-        addProduct({keys_, 1, width_}, 1, written_, stride_, rows_, stride_, state_, stride_);
+        addProduct({keys_, 1, width_}, 1, written_, stride_, rows_, stride_, state_, pitch_);
         for (; rowCount; --rowCount) readRows(row++, 1);
     }
     void scaleState() {
         const Floats f;
         for (uint32_t r = 0; r < rows_; ++r) {
-            float *const row = state_ + r * stride_;
+            float *const row = state_ + r * pitch_;
             const auto factor = hn::Set(f, factors_[r]);
             forWidth(stride_, [&](size_t c) HWY_ATTR { hn::Store(hn::Mul(factor, hn::Load(f, row + c)), f, row + c); });
         }
@@ -177,14 +180,16 @@ class ScanOfHead {
         });
     }
 
-    // A chunk, and the rows that read within it: `rowCount` rows from `row` on, the first at token `offset`.
-    void takeChunk(uint32_t count, uint32_t row, uint32_t rowCount, uint32_t offset) {
+    // A chunk from token `first` on, and the rows that read within it: `rowCount` rows from `row` on, the first at token `offset`.
+    void takeChunk(uint32_t first, uint32_t count, uint32_t row, uint32_t rowCount, uint32_t offset) {
         if (a_.hasMaximum())
             runMaxima(count);
         else if (a_.isGated() && !a_.decaysKeyDims())
             computePairDecays(count);
         if (arePlainPairs()) layKeysAcross();
-        if (a_.isDelta()) solve(count);
+        RowsAhead keys = rowsAhead(VKATTN_K, a_.keyHead(VKATTN_K, unit_.stateHead), first + count, 0, a_.keyDim);
+        RowsAhead values = rowsAhead(VKATTN_V, a_.keyHead(VKATTN_V, unit_.stateHead), first + count, unit_.firstColumn, unit_.columns);
+        if (a_.isDelta()) solve(count, {&keys, 1});
         for (uint32_t n = 0; rowCount && n < a_.heads / a_.stateHeads; ++n) {
             const uint32_t head = a_.headOfState(unit_.stateHead, n);
             map_.mapQueries(a_.queryHead(head), row, rowCount, tokenOf(queries_, offset));
@@ -194,16 +199,30 @@ class ScanOfHead {
             float *const ofState = scratch_ + place_.keysOfState;
             decayFromStart(queries_, offset, offset + rowCount, ofState);
             std::fill(results_, results_ + linearChunk * stride_, 0.0f);
-            addProduct({tokenOf(ofState, offset), width_, 1}, rows_, state_, stride_, rowCount, stride_, results_ + offset * stride_,
-                       stride_);
+            addProduct({tokenOf(ofState, offset), width_, 1}, rows_, state_, pitch_, rowCount, stride_, results_ + offset * stride_,
+                       stride_, nullptr, {&values, 1});
             for (uint32_t i = offset; i < offset + rowCount; ++i)
                 addProduct({scratch_ + place_.pairsOfQueries + i * linearChunk, linearChunk, 1}, i + 1, written_, stride_, 1, stride_,
                            results_ + i * stride_, stride_);
             finishRows(head, row, rowCount, results_ + offset * stride_);
         }
         decayToEnd(count);
-        addProduct({scratch_ + place_.keysToEnd, 1, width_}, count, written_, stride_, rows_, stride_, state_, stride_,
-                   a_.hasMaximum() || a_.isGated() ? factors_ : nullptr);
+        RowsAhead rows[2];
+        if (const uint32_t next = row + rowCount; a_.uses(VKATTN_OUT)) {
+            const uint32_t head = a_.headOfState(unit_.stateHead, 0);
+            rows[0] = rowsAhead(VKATTN_Q, a_.queryHead(head), next, 0, a_.keyDim);
+            rows[1] = rowsAhead(VKATTN_OUT, head, next, unit_.firstColumn, unit_.columns);
+        }
+        addProduct({scratch_ + place_.keysToEnd, 1, width_}, count, written_, stride_, rows_, stride_, state_, pitch_,
+                   a_.hasMaximum() || a_.isGated() ? factors_ : nullptr, rows);
+    }
+    // What the next chunk loads or stores of one of its operands: of dims that are neighbours.
+    [[nodiscard]] RowsAhead rowsAhead(vkattn_role role, uint32_t head, uint32_t first, uint32_t dim, uint32_t dims) const {
+        const Tensor &t = a_.tensor(role);
+        if (!t.unitDims() || first >= t.extent[2]) return {};
+        const unsigned char *const data = call_.operands.data[role] + t.index(unit_.b, head, first, dim) * elementBytes(t.dtype);
+        return {data, static_cast<ptrdiff_t>(t.stride[2]) * static_cast<ptrdiff_t>(elementBytes(t.dtype)),
+                std::min(linearChunk, t.extent[2] - first), (dims * elementBytes(t.dtype) + RowsAhead::line - 1) / RowsAhead::line};
     }
     [[nodiscard]] const float *runningAt(uint32_t t) const { return scratch_ + place_.running + t * width_; }
     void runMaxima(uint32_t count) {
@@ -222,9 +241,10 @@ class ScanOfHead {
             float *const row = scratch_ + place_.pairDecays + i * linearChunk;
             float sum = 0;
             for (uint32_t j = i + 1; j-- > 0; sum += decays_[j]) row[j] = sum;
-            exponentials(row, linearChunk);
             fromStart_[i] = sum;
         }
+        // Not row by row: a vector that was just stored number by number is slow to load.
+        exponentials(scratch_ + place_.pairDecays, size_t{count} * linearChunk);
         exponentials(fromStart_, linearChunk);
     }
     void exponentials(float *numbers, size_t count) const {
@@ -327,12 +347,12 @@ class ScanOfHead {
         }
     }
     // The values that the delta rules write, by forward substitution.
-    void solve(uint32_t count) {
+    void solve(uint32_t count, std::span<RowsAhead> ahead) {
         float *const pairs = scratch_ + place_.pairsOfKeys, *const ofState = scratch_ + place_.keysOfState;
         computePairs(keys_, 0, count, pairs);
         decayFromStart(keys_, 0, count, ofState);
         std::fill(results_, results_ + count * stride_, 0.0f);
-        addProduct({ofState, width_, 1}, rows_, state_, stride_, count, stride_, results_, stride_);
+        addProduct({ofState, width_, 1}, rows_, state_, pitch_, count, stride_, results_, stride_, nullptr, ahead);
         for (uint32_t i = 0; i < count; ++i) {
             if (i) addProduct({pairs + i * linearChunk, linearChunk, 1}, i, written_, stride_, 1, stride_, results_ + i * stride_, stride_);
             writeDifference(i);
@@ -349,7 +369,7 @@ class ScanOfHead {
                 featuresOfQuery(tokenOf(queries_, i), maxima_, width_, tokenOf(queries_, i));
             }
             std::fill(results_, results_ + count * stride_, 0.0f);
-            addProduct({queries_, width_, 1}, rows_, state_, stride_, count, stride_, results_, stride_);
+            addProduct({queries_, width_, 1}, rows_, state_, pitch_, count, stride_, results_, stride_);
             finishRows(head, row, count, results_);
         }
     }
@@ -386,7 +406,7 @@ class ScanOfHead {
     float *const scratch_;
     const FeatureMap map_;
     const uint32_t rows_;
-    const size_t width_, stride_;
+    const size_t width_, stride_, pitch_;
     float *const state_, *const maxima_, *const keys_, *const queries_, *const values_, *const results_, *const factors_, *const written_;
     float decays_[linearChunk] = {}, strengths_[linearChunk] = {}, fromStart_[linearChunk] = {};
 };

@@ -50,9 +50,10 @@ struct FeatureScratch {
 };
 
 // Scratch memory of one thread, in floats from its start. Rows of keys, queries and features are `width` apart, and
-// those of values `stride`.
+// those of values `stride`. Rows of the state are an odd number of cache lines apart: a product takes some columns of all rows, which
+// an even number would put on half of a cache's sets.
 struct LinearScratch : FeatureScratch {
-    size_t stride;
+    size_t stride, statePitch;
     size_t state, maxima;                           // [row][column], [row]
     size_t keys, queries, keysOfState, keysToEnd;   // [token][row]
     size_t running, decays, factors, weighted;      // [token][row] for the first two, [row]
@@ -68,7 +69,8 @@ struct LinearScratch : FeatureScratch {
         const auto place = [&](size_t &at, size_t floats) { parts.place(at, floats); };
         stride = wholeLines(std::min(a.valueDim, columns) + (a.hasFeatures() ? 1 : 0));
         const size_t ofRows = linearChunk * width, ofColumns = linearChunk * stride, ofPairs = size_t{linearChunk} * linearChunk;
-        place(state, a.stateRows * stride);
+        statePitch = stride + (stride / wholeLines(1) % 2 ? 0 : wholeLines(1));
+        place(state, a.stateRows * statePitch);
         place(maxima, width);
         for (size_t *each : {&keys, &queries, &keysOfState, &keysToEnd, &running, &decays}) place(*each, ofRows);
         place(factors, width);
