@@ -18,6 +18,8 @@
 #include "cpu/pair_rules-inl.hpp"
 #include "cpu/vectors-inl.hpp"
 
+#include <span>
+
 HWY_BEFORE_NAMESPACE();
 namespace vkattn {
 namespace HWY_NAMESPACE {
@@ -46,10 +48,16 @@ HWY_INLINE void scoreBlock(TileRows keys, const float *HWY_RESTRICT query, size_
     }
 }
 
+// Rows that lie one after another; a tile may have several such runs.
+struct TileRun {
+    TileRows rows;
+    uint32_t count;
+};
+
 // Computes out[dim][row] = out[dim][row] * rescale[row] + sum_key values[key][dim]
-// weights[key][row] for `count` dims.
+// weights[key][row] for `count` dims from `dim` on.
 template <size_t count, size_t vectors>
-HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRICT weights, const float *HWY_RESTRICT rescale,
+HWY_INLINE void valueBlock(std::span<const TileRun> runs, size_t dim, const float *HWY_RESTRICT weights, const float *HWY_RESTRICT rescale,
                            float *HWY_RESTRICT out) {
     const Floats f;
     Vector sum[count][vectors];
@@ -57,13 +65,15 @@ HWY_INLINE void valueBlock(TileRows values, size_t keys, const float *HWY_RESTRI
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] =
             hn::Mul(hn::Load(f, out + (n * vectors + v) * lanes), hn::Load(f, rescale + v * lanes));
     }
-    const float *HWY_RESTRICT value = values.data;
-    HWY_UNROLL(4) for (size_t key = 0; key < keys; ++key, value += values.stride, weights += vectors * lanes) {
-        Vector w[vectors];
-        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) w[v] = hn::Load(f, weights + v * lanes);
-        VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
-            const auto x = hn::Set(f, value[n]);
-            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::MulAdd(x, w[v], sum[n][v]);
+    for (const TileRun &run : runs) {
+        const float *HWY_RESTRICT value = run.rows.data + dim;
+        HWY_UNROLL(4) for (size_t key = 0; key < run.count; ++key, value += run.rows.stride, weights += vectors * lanes) {
+            Vector w[vectors];
+            VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) w[v] = hn::Load(f, weights + v * lanes);
+            VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
+                const auto x = hn::Set(f, value[n]);
+                VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[n][v] = hn::MulAdd(x, w[v], sum[n][v]);
+            }
         }
     }
     VKATTN_UNROLL for (size_t n = 0; n < count; ++n) {
@@ -93,10 +103,14 @@ HWY_NOINLINE void scoreTile(TileRows keys, size_t count, const float *query, siz
     });
 }
 template <size_t vectors>
-HWY_NOINLINE void addTile(TileRows values, size_t dims, size_t keys, const float *weights, const float *rescale, float *out) {
-    forBlocks<blockSize<vectors>>(dims, [&]<size_t n>(size_t done) {
-        valueBlock<n, vectors>({values.data + done, values.stride}, keys, weights, rescale, out + done * vectors * lanes);
-    });
+HWY_NOINLINE void addTile(std::span<const TileRun> values, size_t dims, const float *weights, const float *rescale, float *out) {
+    forBlocks<blockSize<vectors>>(
+        dims, [&]<size_t n>(size_t done) { valueBlock<n, vectors>(values, done, weights, rescale, out + done * vectors * lanes); });
+}
+template <size_t vectors>
+HWY_INLINE void addTile(TileRows values, size_t dims, size_t keys, const float *weights, const float *rescale, float *out) {
+    const TileRun run{values, static_cast<uint32_t>(keys)};
+    addTile<vectors>(std::span(&run, 1), dims, weights, rescale, out);
 }
 
 HWY_INLINE bool isFinite(const float *row, size_t dims) {
@@ -152,8 +166,10 @@ template <size_t vectors> class TileAttention {
         : call_(call), p_(call.p), unit_(unit), at_(scratchLayout(p_, call.tiling, kernelShape())), scratch_(scratch) {}
 
     void attend() {
+        const bool shared = sharesRuns();
+        if (shared) lookUpRules(false);
         const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
-        const bool placed = !isPlain(p_) || drops_; // what follows asks for the rows of a panel
+        const bool placed = !hasPlainScores(p_) || rulesLookedUp_ || drops_; // what follows asks for the rows of a panel
         const bool unrestricted = !placed && p_.sameReach();
         uint32_t begin = unit_.keyEnd, end = unit_.keyBegin;
         for (uint32_t panel = 0; panel < panels; ++panel) {
@@ -165,42 +181,53 @@ template <size_t vectors> class TileAttention {
         begin = std::max(begin, unit_.keyBegin);
         end = std::min(end, unit_.keyEnd);
         const uint32_t tileKeys = call_.tiling.tileKeys;
-        for (uint32_t at = begin / tileKeys * tileKeys; at < end; at += tileKeys) {
-            const uint32_t seen = firstSeen(std::max(at, begin), end);
-            if (seen >= end) break;
-            at = seen / tileKeys * tileKeys;
-            Tile tile{std::max(at, begin), std::min(at + tileKeys, end)};
-            for (uint32_t panel = 0; panel < panels; ++panel) {
-                const Reach reach = reaches()[panel];
-                uint32_t from = std::max(tile.first, reach.begin), to = std::min(tile.last, reach.end);
-                if (from >= to) continue;
-                const bool partial = from < reach.commonBegin || to > reach.commonEnd;
-                if ((partial || placed) && panels > 1) place(panel);
-                if (rules_) { // hidden keys at both ends add nothing
-                    const KeyRun shown = shownRange(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to);
-                    if (shown.begin >= shown.end) continue;
-                    from = shown.begin, to = shown.end;
-                }
-                takeKeys(panel, tile, from, to, partial);
+        if (shared) {
+            const RowRules rules = rulesOf(call_, *unit_.s, unit_.b, placeOfRow(0));
+            for (KeyRun run = rules.next(begin, end); run.begin < end; run = rules.next(run.end, end))
+                for (uint32_t at = run.begin; at < run.end; at += tileKeys) takeTile(at, std::min(at + tileKeys, run.end), placed);
+        } else {
+            for (uint32_t at = begin / tileKeys * tileKeys; at < end; at += tileKeys) {
+                const uint32_t seen = firstSeen(std::max(at, begin), end);
+                if (seen >= end) break;
+                at = seen / tileKeys * tileKeys;
+                takeTile(std::max(at, begin), std::min(at + tileKeys, end), placed);
             }
         }
+        lookUpRules(rules_);
         for (uint32_t panel = 0; panel < panels; ++panel) finish(panel);
     }
 
     // A patch of a grid. In each row of the grid, what a query sees is a range, and becomes the query's reach.
     void attendPatch() {
+        place(0);
+        loadQueries(0);
+        lookUpRules(false);
+        // Hidden pairs have a weight of 0, and 0 * NaN is NaN: values that are not finite show in the results, and patches that see none
+        // need not look for them.
+        const bool takesBands = !lookUps_ && !drops_ && !weighs_ && !p_.program.sumless() && !p_.keysLieInPieces();
+        takePatch(takesBands);
+        if (takesBands && !isFinite(out(0), size_t{panelRows} * p_.valueDim)) {
+            beginRows(0);
+            takePatch(false);
+        }
+        lookUpRules(rules_);
+        finish(0);
+    }
+
+  private:
+    static constexpr uint32_t panelRows = static_cast<uint32_t>(vectors * lanes);
+
+    void takePatch(bool takesBands) {
         const GridPatch &patch = unit_.patch;
         const vkattn_grid &grid = p_.rules.grid;
         const uint32_t columns = grid.extent[2], rows = grid.extent[1], tileKeys = call_.tiling.tileKeys;
-        loadQueries(0);
-        place(0);
-        lookUpRules(false);
         KeyRun ofRow[panelRows] = {}, ofColumn[panelRows] = {};
         for (uint32_t r = 0; r < unit_.rows; ++r) {
             ofRow[r] = axisRange(grid, 1, patch.row + r / patch.columns);
             ofColumn[r] = axisRange(grid, 2, patch.column + r % patch.columns);
         }
         const KeyRun planes = axisRange(grid, 0, patch.plane);
+        Band band;
         for (uint32_t z = planes.begin; z < planes.end; ++z)
             for (uint32_t y = ofRow[0].begin; y < ofRow[unit_.rows - 1].end; ++y) {
                 const uint32_t at = (z * rows + y) * columns;
@@ -216,6 +243,8 @@ template <size_t vectors> class TileAttention {
                     same = same && (r == 0 || (begin == all.begin && end == all.end));
                     if (begin < end) all = {std::min(all.begin, begin), std::max(all.end, end)};
                 }
+                if (takesBands && all.begin < all.end && addToBand(band, all, !same)) continue;
+                takeBand(band);
                 // Tiles count from the row's first key: which keys share one depends on the grid alone.
                 for (uint32_t next = all.begin; next < all.end;) {
                     const uint32_t last = std::min(at + ((next - at) / tileKeys + 1) * tileKeys, all.end);
@@ -224,12 +253,8 @@ template <size_t vectors> class TileAttention {
                     next = last;
                 }
             }
-        lookUpRules(rules_);
-        finish(0);
+        takeBand(band);
     }
-
-  private:
-    static constexpr uint32_t panelRows = static_cast<uint32_t>(vectors * lanes);
 
     // The keys that some row of a panel can reach, and the keys that all rows can reach.
     struct Reach {
@@ -243,6 +268,76 @@ template <size_t vectors> class TileAttention {
         TileRows keys{}, values{};
         FiniteValues finite{};
     };
+
+    // What a patch sees of rows of the grid that are taken together: one tile of several runs.
+    struct Band {
+        static constexpr uint32_t most = 8;
+        TileRun values[most];
+        uint32_t runs = 0, keys = 0;
+    };
+    // Adds keys of one row of the grid, which begin and end where rows_ says. Returns false, and adds none, where they fill a tile by
+    // themselves.
+    bool addToBand(Band &band, KeyRun run, bool hides) {
+        const uint32_t keys = run.end - run.begin, tileKeys = call_.tiling.tileKeys;
+        if (keys > tileKeys / 2) return false;
+        if (band.runs == Band::most || band.keys + keys > tileKeys) takeBand(band);
+        const auto tile = [&](vkattn_role role, float *copies, uint32_t dims) {
+            return tileRows(rowsOf(call_, role, *unit_.s, unit_.kvHead, run.begin), keys, false, copies + band.keys * packedStride(dims));
+        };
+        const TileRows values = tile(VKATTN_V, part(at_.values), p_.valueDim);
+        float *const scores = part(at_.scores) + size_t{band.keys} * panelRows;
+        scoreTile<vectors>(tile(VKATTN_K, part(at_.keys), p_.headDim), keys, query(0), p_.headDim, p_.scale, scores);
+        Vector tops[vectors], seenNow[vectors]; // of the band so far
+        for (size_t v = 0; v < vectors; ++v) {
+            tops[v] = band.keys ? tops_[v] : hn::Set(Floats(), minusInfinity);
+            seenNow[v] = band.keys ? seenNow_[v] : hn::Zero(Floats());
+        }
+        if (plain_ && !hides)
+            maximumOfPlain(keys, scores);
+        else
+            applyOptions(run.begin, run.end, hides, scores);
+        for (size_t v = 0; v < vectors; ++v)
+            tops_[v] = hn::Max(tops_[v], tops[v]), seenNow_[v] = hn::Max(seenNow_[v], seenNow[v]);
+        band.values[band.runs++] = {values, keys};
+        band.keys += keys;
+        return true;
+    }
+    void takeBand(Band &band) {
+        if (band.keys == 0) return;
+        weigh(0, band.keys);
+        addTile<vectors>(std::span(band.values, band.runs), p_.valueDim, part(at_.scores), rescale(0), out(0));
+        band.runs = band.keys = 0;
+    }
+
+    // Whether the only rule is one of blocks, which shows all rows of the unit the same runs of keys: they are looked up once, and
+    // tiles begin where they begin. Not where bits must be those of tiles that skip nothing, nor where runs are short.
+    bool sharesRuns() const {
+        constexpr uint32_t worthATile = 16;
+        const vkattn_blocks &blocks = p_.rules.blocks;
+        if (!rules_ || p_.deterministic || p_.rules.local() || p_.rules.grid.rule != VKATTN_GRID_NONE || blocks.keys < worthATile)
+            return false;
+        return (blocks.heads == 1 || p_.groupSize() == 1) &&
+               placeOfRow(0).query / blocks.queries == placeOfRow(unit_.rows - 1).query / blocks.queries;
+    }
+
+    // Adds the keys [first, last) to all panels. `placed`: what takes keys asks for the rows of a panel.
+    void takeTile(uint32_t first, uint32_t last, bool placed) {
+        const uint32_t panels = (unit_.rows + panelRows - 1) / panelRows;
+        Tile tile{first, last};
+        for (uint32_t panel = 0; panel < panels; ++panel) {
+            const Reach reach = reaches()[panel];
+            uint32_t from = std::max(tile.first, reach.begin), to = std::min(tile.last, reach.end);
+            if (from >= to) continue;
+            const bool partial = from < reach.commonBegin || to > reach.commonEnd;
+            if ((partial || placed) && panels > 1) place(panel);
+            if (rulesLookedUp_) { // hidden keys at both ends add nothing
+                const KeyRun shown = shownRange(call_, *unit_.s, unit_.b, rows_.places, rowCount(panel), from, to);
+                if (shown.begin >= shown.end) continue;
+                from = shown.begin, to = shown.end;
+            }
+            takeKeys(panel, tile, from, to, partial);
+        }
+    }
 
     // Adds the keys [from, to) of a tile to a panel, whose rows are placed where some may not see all of
     // them.
@@ -259,9 +354,9 @@ template <size_t vectors> class TileAttention {
         scoreTile<vectors>(tile.keys.from(skipped), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
         const bool hides = partial || pairs == Pairs::someVisible;
         if (plain_ && !hides)
-            maximumOfPlain(to - from);
+            maximumOfPlain(to - from, part(at_.scores));
         else
-            applyOptions(from, to, hides);
+            applyOptions(from, to, hides, part(at_.scores));
         if (p_.program.sumless())
             weighWithoutSums(panel, to - from);
         else
@@ -306,6 +401,8 @@ template <size_t vectors> class TileAttention {
         return ((uint64_t{patch.plane} * grid.extent[1] + y) * grid.extent[2] + x) * p_.groupSize() + patch.headOfGroup;
     }
     RowPlace placeOfRow(uint32_t r) const { return placeOf(p_, *unit_.s, unit_.kvHead, rowOf(r)); }
+    // The same, where the panel of a patch has been placed.
+    RowPlace placeOfPlacedRow(uint32_t r) const { return unit_.patch.columns ? rows_.places[r] : placeOfRow(r); }
     // Whether what rules show is looked up, or is the reach of rows_ already.
     void lookUpRules(bool looksUp) {
         rulesLookedUp_ = looksUp;
@@ -339,7 +436,7 @@ template <size_t vectors> class TileAttention {
                     std::fill(copy, copy + dims, 0.0f);
                     continue;
                 }
-                const RowPlace own = placeOfRow(panel * panelRows + r + n);
+                const RowPlace own = placeOfPlacedRow(panel * panelRows + r + n);
                 const StoredRows row = storedRows(t, call_.operands.data[VKATTN_Q], unit_.s->batch, own.head, unit_.s->query(own.query));
                 if (areFloats(row))
                     from[n] = whereTheyLie(row).data;
@@ -352,6 +449,9 @@ template <size_t vectors> class TileAttention {
             else
                 for (uint32_t d = 0; d < dims; ++d) to[size_t{d} * panelRows] = from[0][d];
         }
+        beginRows(panel);
+    }
+    void beginRows(uint32_t panel) {
         std::fill(out(panel), out(panel) + size_t{panelRows} * p_.valueDim, 0.0f);
         std::fill(maximum(panel), maximum(panel) + panelRows, minusInfinity);
         std::fill(sum(panel), sum(panel) + panelRows, 0.0f);
@@ -379,11 +479,11 @@ template <size_t vectors> class TileAttention {
         return lookUps_ ? part(at_.pairs) + size_t{j - from} * panelRows + v * lanes : nullptr;
     }
 
-    void maximumOfPlain(uint32_t keys) {
+    void maximumOfPlain(uint32_t keys, const float *scores) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
             auto top = hn::Set(f, minusInfinity);
-            const float *score = part(at_.scores) + v * lanes;
+            const float *score = scores + v * lanes;
             for (uint32_t j = 0; j < keys; ++j, score += panelRows) top = hn::Max(top, hn::Load(f, score));
             tops_[v] = top;
             seenNow_[v] = hn::Set(f, 1.0f);
@@ -391,7 +491,7 @@ template <size_t vectors> class TileAttention {
     }
 
     // Turns scale * dot into scores with every option, and hidden scores into minus infinity.
-    void applyOptions(uint32_t from, uint32_t to, bool hides) {
+    void applyOptions(uint32_t from, uint32_t to, bool hides, float *scores) {
         const Floats f;
         for (size_t v = 0; v < vectors; ++v) {
             const LanePairs pair(p_, rows_, v);
@@ -399,7 +499,7 @@ template <size_t vectors> class TileAttention {
             auto saw = hn::Zero(f);
             const auto one = hn::Set(f, 1.0f);
             for (uint32_t j = from; j < to; ++j) {
-                float *score = part(at_.scores) + size_t{j - from} * panelRows + v * lanes;
+                float *score = scores + size_t{j - from} * panelRows + v * lanes;
                 auto s = pair.score(hn::Load(f, score), j, lookedUp(j, from, v));
                 if (hides) {
                     const auto shown = pair.visible(j, lookedUp(j, from, v));
@@ -537,7 +637,7 @@ template <size_t vectors> class TileAttention {
                     to[dims + 1] = sum(panel)[r];
                     to[dims + 2] = seen(panel)[r];
                 } else {
-                    finishRow(call_, *unit_.s, placeOfRow(row), own, maximum(panel)[r], sum(panel)[r], seen(panel)[r] != 0);
+                    finishRow(call_, *unit_.s, placeOfPlacedRow(row), own, maximum(panel)[r], sum(panel)[r], seen(panel)[r] != 0);
                 }
             }
         }
@@ -579,7 +679,7 @@ template <size_t vectors> class TileAttention {
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim,
                                p_.scoresStage == VKATTN_SCORES_RAW ? 1 : p_.scale, part(at_.scores));
             if (final) {
-                applyOptions(from, to, true);
+                applyOptions(from, to, true, part(at_.scores));
             } else if (p_.scoresStage == VKATTN_SCORES_CAPPED) {
                 for (size_t v = 0; v < vectors; ++v) {
                     const LanePairs pair(p_, rows_, v);
@@ -602,7 +702,7 @@ template <size_t vectors> class TileAttention {
             const uint32_t to = std::min(from + call_.tiling.tileKeys, reach.end);
             if (lookUps_ && lookUp(panel, from, to) == Pairs::noneVisible) continue;
             scoreTile<vectors>(tileOf(VKATTN_K, from, to, part(at_.keys)), to - from, query(panel), p_.headDim, p_.scale, part(at_.scores));
-            applyOptions(from, to, true);
+            applyOptions(from, to, true, part(at_.scores));
             for (size_t v = 0; v < vectors; ++v) {
                 const LanePairs pair(p_, rows_, v);
                 const Exponent weight(hn::Load(f, maximum(panel) + v * lanes));

@@ -36,6 +36,10 @@ struct Shape {
         const uint64_t wanted = ceilDivide(rows * heads, 4ull * mostThreadsOfPool);
         const uint64_t largest = dims <= 256 ? 128 : dims <= 512 ? 64 : 32;
         tiling.unitRows = static_cast<uint32_t>(ceilDivide(std::clamp<uint64_t>(std::min(wanted, rows), 1, largest), panel) * panel);
+        // Rows of one row of blocks see the same keys.
+        if (const uint64_t together = uint64_t{p.rules.blocks.queries} * p.groupSize();
+            p.rules.blocks.kind != VKATTN_BLOCKS_NONE && together < tiling.unitRows && together % panel == 0)
+            tiling.unitRows = static_cast<uint32_t>(together);
         if (splittable(p))
             tiling.unitRows =
                 std::max(tiling.unitRows, static_cast<uint32_t>(ceilDivide(std::min<uint64_t>(rows, mostSplitRows), panel) * panel));
@@ -96,7 +100,7 @@ struct Shape {
     void cut(const Problem &p, SequencePlan &plan) const {
         const uint64_t rows = uint64_t{plan.s.queries} * p.groupSize();
         if (isGrid(p, plan.s)) {
-            const uint32_t *const extent = p.rules.grid.extent, panel = own.shape.panelRows;
+            const uint32_t *const extent = p.rules.grid.extent, panel = std::clamp(16u, own.shape.lanes, own.shape.panelRows);
             uint32_t columns = 1; // about as wide as high
             while (columns < panel && (columns * columns < panel || panel / columns > extent[1])) columns *= 2;
             while (columns > 1 && columns > extent[2]) columns /= 2;

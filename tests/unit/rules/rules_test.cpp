@@ -5,13 +5,17 @@
 #include "support/rule_mask.hpp"
 #include "vkattn/cpu.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 #include <numeric>
 
 using namespace vkattn;
 using namespace vkattn::test;
 
 namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
 
 std::string verified(const vkattn_problem &problem, const std::vector<vkattn_operand_memory> &operands) {
     vkattn_verify_options options{};
@@ -151,6 +155,36 @@ TEST(Rules, gridsAreComputedInPatches) {
         ASSERT_EQ(whyImpossible(c), "") << caseText(c);
         const std::unique_ptr<CaseData> data = makeCaseData(c, random);
         ASSERT_NE(data->problem.grid.rule, VKATTN_GRID_NONE) << caseText(c);
+        // A value that only those who see it may take into account: a patch computes keys that some of its queries do not see.
+        if (number % 4 == 1)
+            data->v.set(0, 0, conform::between(random, 0, c.keyTokens - 1), 0, number % 8 == 1 ? infinity : std::nanf(""));
+        const MaskedProblem masked(*data);
+        const Outputs before = data->outputs();
+        vkattn_diagnostic why{};
+        ASSERT_EQ(vkattnCpuRun(&data->problem, data->operands.data(), static_cast<uint32_t>(data->operands.size()), 2, &why), VKATTN_OK)
+            << caseText(c) << ": " << why.message;
+        ASSERT_EQ(verified(masked.problem, masked.operands), "") << caseText(c);
+        ASSERT_EQ(data->damage(before), "") << caseText(c);
+    }
+}
+
+// Rows of one row of blocks see the same keys, with whatever hides some of them: of blocks as long as a unit of rows of the CPU
+// and as a tile of keys, shorter, and longer.
+TEST(Rules, blocksShowManyRowsTheSameKeys) {
+    Random random = randomFor("runs of blocks");
+    for (uint32_t number = 0; number < 60; ++number) {
+        Case c = drawRules(random, 5); // blocks
+        c.ragged = c.deterministic = c.globalTokens = c.window = false, c.grid = Grid::none, c.dilation = 0;
+        c.blocks = number % 4 == 0 ? Blocks::bigBird : number % 4 == 1 ? Blocks::lists : Blocks::mask;
+        c.blockQueries = conform::between(random, 16, 140), c.blockKeys = conform::between(random, 14, 140);
+        if (c.blocks == Blocks::bigBird) c.blockQueries = c.blockKeys = conform::between(random, 16, 50);
+        c.queryTokens = conform::between(random, 100, 300), c.keyTokens = conform::between(random, 150, 500);
+        c.weights = number % 3 == 0;
+        c.causal = number % 2 == 0;
+        conform::makeAgree(c);
+        ASSERT_EQ(whyImpossible(c), "") << caseText(c);
+        const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+        ASSERT_NE(data->problem.blocks.kind, VKATTN_BLOCKS_NONE) << caseText(c);
         const MaskedProblem masked(*data);
         const Outputs before = data->outputs();
         vkattn_diagnostic why{};
