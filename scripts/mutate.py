@@ -266,6 +266,7 @@ MUTATIONS = [
     # Matrix units.
     ("coopmat-no-rescale", "flash/matrices.comp", "if (takeWeights(tile, tested)) rescaleOutputs();", "takeWeights(tile, tested);"),
     ("coopmat-statistics-with-slack", "flash/matrices.comp", "!= 0u ? 0.0 : 2.77258872", "!= 0u ? 2.77258872 : 2.77258872"),
+    ("coopmat-slack-of-rounded-sums", "flash/matrices.comp", "top - maximum[r] > slack();", "top > maximum[r] + slack();"),
     ("coopmat-hidden-not-marked", "flash/matrices.comp", "signs[e] = visible ? 0u : hiddenWeight;", "signs[e] = 0u;"),
     ("coopmat-weights-of-hidden", "flash/matrices.comp", "weights[e] = visible ? weight : 0.0;", "weights[e] = weight;"),
     ("coopmat-fp8-past-the-end", "attention/matrix_inputs.glsl", "(wholeWords ? ((dim) < (count) ? (words)", "(wholeWords ? (true ? (words)"),

@@ -60,7 +60,7 @@ bool takeWeights(int tile, const bool tested) {
         }
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (rowParts >> bit > 1u) top = max(top, subgroupShuffleXor(top, subgroupRows << bit));
-        const bool grows = top > maximum[r] + slack();
+        const bool grows = top - maximum[r] > slack(); // a sum would round up where scores are in the millions: weights past the largest f16
         factors[r] = grows ? expDifference(maximum[r], top) : 1.0;
         grown = grown || grows;
         maximum[r] = grows ? top : maximum[r];
