@@ -3,9 +3,9 @@
 # include its own.
 cmake_minimum_required(VERSION 3.22)
 set(allow_src/util            vkattn/problem.h)
-set(allow_src/problem         vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/layer.h vkattn/latent_layer.h vkattn/layer_gradient.h util/)
-set(allow_src/cpu             vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/cpu.h util/ problem/)
-set(allow_src/core            vkattn/problem.h vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/vkattn.h util/ problem/ lib/interop.h vulkan/)
+set(allow_src/problem         vkattn/problem.h vkattn/traits.hpp vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/layer.h vkattn/latent_layer.h vkattn/layer_gradient.h util/)
+set(allow_src/cpu             vkattn/problem.h vkattn/traits.hpp vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/cpu.h util/ problem/)
+set(allow_src/core            vkattn/problem.h vkattn/traits.hpp vkattn/operations.h vkattn/gradient.h vkattn/statistics.h vkattn/linear.h vkattn/linear_gradient.h vkattn/visible_blocks.h vkattn/vkattn.h util/ problem/ lib/interop.h vulkan/)
 set(allow_src/compiler        vkattn/ shaderc/)
 set(allow_src/runtime         vkattn/ vulkan/)
 set(allow_src/program         vkattn/ nlohmann/ CLI/)

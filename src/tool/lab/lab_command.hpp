@@ -1,7 +1,7 @@
 // `vkattn lab`: the experiments of the notes on attention.
 #pragma once
 
-#include "tool/options/lab_arguments.hpp"
+#include "tool/lab/lab_arguments.hpp"
 
 #include "program/failure.hpp"
 

@@ -5,7 +5,7 @@
 #include "tool/cache/cache_arguments.hpp"
 #include "tool/options/compute_arguments.hpp"
 #include "tool/options/conform_arguments.hpp"
-#include "tool/options/lab_arguments.hpp"
+#include "tool/lab/lab_arguments.hpp"
 #include "tool/options/linear_arguments.hpp"
 #include "tool/options/names.hpp"
 #include "tool/options/rotary_arguments.hpp"

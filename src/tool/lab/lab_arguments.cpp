@@ -1,4 +1,4 @@
-#include "tool/options/lab_arguments.hpp"
+#include "tool/lab/lab_arguments.hpp"
 
 #include "program/failure.hpp"
 #include "program/options/option_values.hpp"
