@@ -4,8 +4,6 @@
 // Included after key_value.glsl and matrix_lanes.glsl. Defines: VKATTN_FP8_INPUTS: K and V may be of an
 // 8-bit type. `wholeWords`: dims are neighbours that fill words, of Q too.
 #ifdef VKATTN_FP8_INPUTS
-const bool keysAreSmall = IS_SMALL(kType), valuesAreSmall = IS_SMALL(vType);
-
 uint inputsOfFp8(uint type, uint codes) { // two codes, in the lowest bits
 #ifndef VKATTN_BF16
     if (type == elementFp8E5M2) return (codes & 0xffu) << 8 | (codes & 0xff00u) << 16; // the upper byte of f16
@@ -23,34 +21,31 @@ uvec2 inputsOfWord(uint type, uint codes) { return uvec2(inputsOfFp8(type, codes
                       FP8_CODE(words, at, (dim) + 2u, stride, count) << 16 | FP8_CODE(words, at, (dim) + 3u, stride, count) << 24)
 #define FP8_EIGHT(words, type, at, dim, stride, count)                                                                                     \
     uvec4(inputsOfWord(type, FP8_WORD(words, at, dim, stride, count)), inputsOfWord(type, FP8_WORD(words, at, (dim) + 4u, stride, count)))
+#define EIGHT_INPUTS(bits, words, type, at, dim, stride, count)                                                                            \
+    if (IS_SMALL(type))                                                                                                                    \
+        bits = FP8_EIGHT(words, type, at, dim, stride, count);                                                                             \
+    else                                                                                                                                   \
+        bits = EIGHT_BITS(words, at, dim, stride, count);
+#else
+#define EIGHT_INPUTS(bits, words, type, at, dim, stride, count) bits = EIGHT_BITS(words, at, dim, stride, count);
 #endif
 
 // Bits of eight inputs, from a multiple of 8 on; 0 past the end.
 uvec4 keyEight(KeyValueRow row, uint dim) {
     uvec4 bits;
-#ifdef VKATTN_FP8_INPUTS
-    if (keysAreSmall)
-        bits = FP8_EIGHT(k, kType, row.at, dim, kDim, headDim);
-    else
-#endif
-        bits = EIGHT_BITS(k, row.at, dim, kDim, headDim);
+    EIGHT_INPUTS(bits, k, kType, row.at, dim, kDim, headDim)
     return bits;
 }
 uvec4 valueEight(KeyValueRow row, uint dim) {
     uvec4 bits;
-#ifdef VKATTN_FP8_INPUTS
-    if (valuesAreSmall)
-        bits = FP8_EIGHT(v, vType, row.at, dim, vDim, valueDim);
-    else
-#endif
-        bits = EIGHT_BITS(v, row.at, dim, vDim, valueDim);
+    EIGHT_INPUTS(bits, v, vType, row.at, dim, vDim, valueDim)
     return bits;
 }
 // Of one input.
 uint valueBits(KeyValueRow row, uint dim) {
     uint bits;
 #ifdef VKATTN_FP8_INPUTS
-    if (valuesAreSmall)
+    if (IS_SMALL(vType))
         bits = inputsOfFp8(vType, SMALL_BYTE(v, row.at + dim * vDim)) & 0xffffu;
     else
 #endif
