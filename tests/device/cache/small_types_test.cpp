@@ -85,7 +85,10 @@ TEST(SmallTypesOnDevice, attentionIsThatOfWhatTheyHold) {
             for (const vkattn_kernel kernel : KernelList()) {
                 Case own = c;
                 own.kernel = kernel;
-                if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT) own.q = own.out = VKATTN_F16;
+                if (kernel >= VKATTN_KERNEL_FLASH_COOPMAT) {
+                    own.q = own.out = VKATTN_F16;
+                    if (own.headDim == 16) own.headDim = own.valueDim = 20; // matrices are larger
+                }
                 const std::unique_ptr<CaseData> data = makeCaseData(own, random);
                 const Ran ran = runAndVerify(*runtime, *data);
                 if (ran.result.status == VKATTN_ERROR_UNSUPPORTED) {

@@ -8,6 +8,7 @@
 #include "support/case.hpp"
 #include "unit/problem_of.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -196,6 +197,17 @@ TEST_F(CoopmatPlan, takesKeysAndValuesOfFp8) {
     c.headDim = c.valueDim = 66; // rows begin in the middle of a word
     ASSERT_EQ(makePlan(problemOf(c), limitsOf(gpu()), plan, nullptr), VKATTN_OK);
     EXPECT_FALSE(plan.flash.matrix.wholeWords);
+    // Rows begin at words, and the last word of each has dims that are none.
+    const auto fills = [](uint32_t dims) {
+        Tensor t{};
+        t.dtype = VKATTN_FP8_E4M3;
+        const uint32_t extent[4] = {1, 1, 8, dims};
+        const int64_t stride[4] = {544, 544, 68, 1};
+        std::copy_n(extent, 4, t.extent), std::copy_n(stride, 4, t.stride);
+        return fillsWords(t);
+    };
+    EXPECT_FALSE(fills(66));
+    EXPECT_TRUE(fills(68));
     for (const vkattn_dtype type : {VKATTN_INT8, VKATTN_Q8_0, VKATTN_Q4_0}) {
         c = halves(), c.v = type;
         EXPECT_TRUE(says(refusal(c, gpu()), (std::string("v is ") + nameOfSmallType(type)).c_str())) << refusal(c, gpu());
