@@ -104,6 +104,23 @@ TEST(SmallTypesOnDevice, attentionIsThatOfWhatTheyHold) {
     }
 }
 
+// Behind the last dim of a row lies another row, in which hidden keys have NaN: where matrices are larger than the dims, and 0 * NaN is
+// NaN.
+TEST(SmallTypesOnDevice, dimsBehindTheLastAreNone) {
+    Runtime *const runtime = runtimeFor(Limits::full);
+    ASSERT_TRUE(runtime);
+    Random random = randomFor("dims of small types");
+    for (const vkattn_kernel kernel : KernelList())
+        for (const vkattn_dtype type : {VKATTN_FP8_E4M3, VKATTN_FP8_E5M2}) {
+            Case c;
+            c.kernel = kernel, c.batch = 6, c.heads = c.kvHeads = 2, c.queryTokens = 20, c.keyTokens = 30, c.headDim = c.valueDim = 20;
+            c.q = c.out = VKATTN_F16, c.k = c.v = type, c.lengths = true;
+            const std::unique_ptr<CaseData> data = makeCaseData(c, random);
+            const Ran ran = runAndVerify(*runtime, *data);
+            if (ran.result.status != VKATTN_ERROR_UNSUPPORTED) ASSERT_EQ(ran.wrong, "") << caseText(c);
+        }
+}
+
 // A cache of two layouts, filled up by the host and then on the device, is what attention reads.
 TEST(SmallTypesOnDevice, listsAppendToCachesThatAttentionReads) {
     Runtime *const runtime = runtimeFor(Limits::full);
