@@ -60,7 +60,9 @@ bool takeWeights(int tile, const bool tested) {
         }
         [[unroll]] for (uint bit = 0u; bit < 6u; ++bit)
             if (rowParts >> bit > 1u) top = max(top, subgroupShuffleXor(top, subgroupRows << bit));
-        const bool grows = top - maximum[r] > slack(); // a sum would round up where scores are in the millions: weights past the largest f16
+        // The sum of a score in the millions and the slack would be rounded up, and let weights pass
+        // the largest f16.
+        const bool grows = top - maximum[r] > slack();
         factors[r] = grows ? expDifference(maximum[r], top) : 1.0;
         grown = grown || grows;
         maximum[r] = grows ? top : maximum[r];
