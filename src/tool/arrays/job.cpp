@@ -15,14 +15,12 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-constexpr uint32_t maxDim = 2048;
-
 constexpr uint32_t wordsOf(uint32_t keys) {
     return keys / 32 + (keys % 32 != 0 ? 1 : 0);
 }
 
 void checkAgreement(const Operand &q, const Operand &k, const Operand &v, bool paged) {
-    for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand, maxDim);
+    for (const Operand *operand : {&q, &k, &v}) requireSomething(*operand, mostDims);
     if (!paged) requireEqual(q, k, batch, "batch (first of 4 dimensions)");
     requireEqual(k, v, batch, paged ? "pages (first dimension)" : "batch (first of 4 dimensions)");
     requireEqual(q, k, dim, "dim (last dimension)");

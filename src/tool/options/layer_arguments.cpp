@@ -12,7 +12,7 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-constexpr uint32_t maxHeads = 1u << 20, maxDims = 2048;
+constexpr uint32_t maxHeads = 1u << 20;
 // By vkattn_norm_place.
 constexpr std::array<const char *, 3> placeNames = {"none", "post", "pre"};
 
@@ -86,7 +86,7 @@ void LayerParser::addShapes(CLI::App &app) {
         });
     };
     const auto dims = [&](const char *name, uint32_t &target, const char *text) {
-        addValue(app, name, "N", text, [name, &target](const std::string &typed) { target = parseWhole(name, typed, maxDims); });
+        addValue(app, name, "N", text, [name, &target](const std::string &typed) { target = parseWhole(name, typed, mostDims); });
     };
     shape("--shape-x", assumed.x, "Shape of the tokens, in place of --x and --params");
     shape("--shape-context", assumed.context, "Shape of the context, in place of --context");

@@ -10,6 +10,9 @@
 
 namespace vkattn::tool {
 
+// The most that a head may have.
+inline constexpr uint32_t mostDims = 2048;
+
 struct OperandName {
     vkattn_role role;
     const char *option;

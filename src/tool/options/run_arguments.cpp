@@ -7,11 +7,6 @@
 
 namespace vkattn::tool {
 using namespace program;
-namespace {
-
-constexpr uint32_t maxDim = 2048;
-
-} // namespace
 
 void checkValuesInKeys(const RunArguments &run, bool valuesGiven) {
     if (run.valuesInKeys && valuesGiven)
@@ -23,7 +18,7 @@ void addRunOptions(CLI::App &app, Alignments &alignments, RunArguments &run, boo
     addOperandOptions(app, run, arraysRequired);
     addValue(app, "--values-in-keys", "N", "The values are the first N dims of the keys, in place of --v (latent attention)",
              [&](const std::string &text) {
-                 run.valuesInKeys = parseWhole("--values-in-keys", text, maxDim);
+                 run.valuesInKeys = parseWhole("--values-in-keys", text, mostDims);
                  run.flags |= VKATTN_VALUES_IN_KEYS;
              });
     addFile(app, run, VKATTN_OUT, "Where to write the result, in the rank of the queries")->required(arraysRequired);

@@ -1,6 +1,7 @@
 #include "tool/tune/tune_arguments.hpp"
 
 #include "program/options/option_values.hpp"
+#include "tool/options/names.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -10,12 +11,14 @@ namespace vkattn::tool {
 using namespace program;
 namespace {
 
-constexpr uint32_t maxDim = 2048, maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
+constexpr uint32_t maxTuneSeconds = 86400, maxTuneDims = 12; // rows of a tuning file
 
 void readDims(const std::string &text, std::vector<uint32_t> &dims) {
-    const bool good = parseList(text, dims) && std::all_of(dims.begin(), dims.end(), [](uint32_t dim) { return dim > 0 && dim <= maxDim; });
+    const bool good =
+        parseList(text, dims) && std::all_of(dims.begin(), dims.end(), [](uint32_t dim) { return dim > 0 && dim <= mostDims; });
     if (!good || dims.size() > maxTuneDims)
-        badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(maxDim) + " like 64,128", text);
+        badValue("--dims", "1 to " + std::to_string(maxTuneDims) + " head dims from 1 to " + std::to_string(mostDims) + " like 64,128",
+                 text);
     std::sort(dims.begin(), dims.end());
     dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
 }

@@ -2,12 +2,12 @@
 #include "tool/lab/computation.hpp"
 #include "tool/lab/experiment.hpp"
 #include "tool/lab/formulas.hpp"
+#include "tool/options/names.hpp"
 
 namespace vkattn::tool::lab {
 namespace {
 
 constexpr uint32_t keys = 100, queries = 10, sets = 20; // 200 draws
-constexpr uint32_t mostDims = 2048;                     // of a head
 
 // Draws queries and their keys, part after part of the dims.
 struct Draw {
