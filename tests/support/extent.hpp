@@ -26,22 +26,32 @@ inline bool isDrawn(Random &random, uint32_t oneIn) {
     return drawn || fullExtent();
 }
 
+// Returns the number from 1 to 1000000 that an environment variable gives, or `otherwise` without the
+// variable.
+inline int numberOf(const char *variable, int otherwise) {
+    const char *given = std::getenv(variable);
+    if (!given) return otherwise;
+    char *end = nullptr;
+    const long number = std::strtol(given, &end, 10);
+    if (end != given && *end == '\0' && number >= 1 && number <= 1'000'000) return static_cast<int>(number);
+    std::fprintf(stderr, "%s is '%s', expected a number from 1 to 1000000\n", variable, given);
+    std::exit(2);
+}
+
 // How many cases each test is asked to draw, by VKATTN_TEST_PROBLEMS; 0: the test chooses.
 inline int askedProblems() {
-    static const int asked = [] {
-        const char *given = std::getenv("VKATTN_TEST_PROBLEMS");
-        if (!given) return 0;
-        char *end = nullptr;
-        const long number = std::strtol(given, &end, 10);
-        if (end != given && *end == '\0' && number >= 1 && number <= 1'000'000) return static_cast<int>(number);
-        std::fprintf(stderr, "VKATTN_TEST_PROBLEMS is '%s', expected a number from 1 to 1000000\n", given);
-        std::exit(2);
-    }();
+    static const int asked = numberOf("VKATTN_TEST_PROBLEMS", 0);
     return asked;
 }
 
+// How long a test draws cases at full extent, by VKATTN_TEST_DRAW_SECONDS.
+inline std::chrono::seconds drawSeconds() {
+    static const std::chrono::seconds seconds(numberOf("VKATTN_TEST_DRAW_SECONDS", 30));
+    return seconds;
+}
+
 // How many cases a test draws: as many as asked; else `few`, and at full extent as many as the test
-// makes in half a minute, up to `many`. Drivers differ by a hundred in the time that they compile the
+// makes in drawSeconds(), up to `many`. Drivers differ by a hundred in the time that they compile the
 // pipelines of a case.
 class Draws {
   public:
@@ -49,7 +59,7 @@ class Draws {
     // Returns whether case n, counted from 0, is drawn.
     [[nodiscard]] bool take(int n) const {
         if (askedProblems() > 0) return n < askedProblems();
-        return n < few_ || (fullExtent() && n < many_ && std::chrono::steady_clock::now() - begin_ < std::chrono::seconds(30));
+        return n < few_ || (fullExtent() && n < many_ && std::chrono::steady_clock::now() - begin_ < drawSeconds());
     }
 
   private:
