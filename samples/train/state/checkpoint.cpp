@@ -146,7 +146,7 @@ std::optional<State> readCheckpoint(const std::string &path, const Configuration
     state.device.assign(header.device, std::find(header.device, header.device + deviceBytes, '\0'));
     size_t at = sizeof header;
     const auto take = [&](void *to, size_t bytes) {
-        std::memcpy(to, content.data() + at, bytes);
+        std::copy_n(content.data() + at, bytes, static_cast<std::byte *>(to)); // a run of no steps has no history to point at
         at += bytes;
     };
     take(state.weights.weights.data(), count * sizeof(float));

@@ -93,6 +93,19 @@ TEST_F(Train, checkpointsComeBackBitForBit) {
     EXPECT_EQ(back->history[1].accuracy, 0.5f);
 }
 
+// What a run leaves that was interrupted before its first step.
+TEST_F(Train, checkpointsOfNoStepsComeBack) {
+    const Configuration configuration{shape, 5, 0};
+    State state;
+    state.weights = initialWeights(shape, 5);
+    const std::string path = file("saved").string();
+    writeCheckpoint(path, configuration, state);
+    const std::optional<State> back = readCheckpoint(path, configuration);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->steps(), 0u);
+    EXPECT_TRUE(std::ranges::equal(back->weights.weights, state.weights.weights));
+}
+
 TEST_F(Train, checkpointsCutOrChangedAnywhereAreRefused) {
     const Configuration configuration{shape, 5, 0};
     State state;
