@@ -68,9 +68,9 @@ void requireSomething(const Operand &operand, uint32_t maxDim) {
 }
 
 vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst) {
-    if (dimensions != 4)
-        throw Failure(text + ": a pool of pages has 4 dimensions, " +
-                      (headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]"));
+    const char *const order = headsFirst ? "[page, head, token, dim]" : "[page, token, head, dim]";
+    if (dimensions != 4) throw Failure(text + ": a pool of pages has 4 dimensions, " + order);
+    if (pool.extent[batch] == 0) throw Failure(text + ": a pool of no pages, expected at least 1, " + order);
     if (headsFirst) return pool;
     std::swap(pool.extent[head], pool.extent[token]);
     std::swap(pool.strideElems[head], pool.strideElems[token]);

@@ -32,7 +32,7 @@ struct Operand {
 void requireEqual(const Operand &a, const Operand &b, Dimension dimension, const std::string &what);
 
 // Returns the layout of a pool of pages as [page, head, token, dim], of one as it lies: [page, token, head, dim] where
-// heads are not first. `text` names it in messages. Throws Failure where it has not 4 dimensions.
+// heads are not first. `text` names it in messages. Throws Failure where it has not 4 dimensions, or no page.
 [[nodiscard]] vkattn_layout poolOfPages(const std::string &text, size_t dimensions, vkattn_layout pool, bool headsFirst);
 
 // Returns the keys that a batch entry may have: of a problem with pages those of its row of the table, with past keys

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace vkattn::tool {
 using namespace program;
@@ -52,7 +51,7 @@ HostBuffer narrowed(const float *from, const vkattn_layout &fromLayout, const vk
 std::vector<double> numbers(std::span<const std::byte> bytes, vkattn_dtype dtype) {
     std::vector<float> floats(bytes.size() / itemBytes(dtype));
     if (dtype == VKATTN_F32)
-        std::memcpy(floats.data(), bytes.data(), bytes.size());
+        std::ranges::copy(bytes, reinterpret_cast<std::byte *>(floats.data())); // of no queries there are no bytes
     else
         convert(dtype, bytes.data(), VKATTN_F32, floats.data(), floats.size());
     return {floats.begin(), floats.end()};

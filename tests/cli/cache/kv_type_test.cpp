@@ -79,6 +79,16 @@ TEST_F(KvTypeRun, readsWhatTheCacheHolds) {
         }
 }
 
+TEST_F(KvTypeRun, takesNoQueriesAndNoKeys) {
+    for (const KvType &type : kvTypes) {
+        SCOPED_TRACE(type.name);
+        given({2, 4, 0, 64}, {2, 2, 21, 64}, {2, 2, 21, 64});
+        EXPECT_TRUE(written({"--kv-type", type.name}).empty());
+        given({2, 4, 3, 64}, {2, 2, 0, 64}, {2, 2, 0, 64});
+        EXPECT_EQ(written({"--kv-type", type.name}), std::vector<double>(2 * 4 * 3 * 64));
+    }
+}
+
 TEST_F(KvTypeRun, saysHowFarTheResultIsFromThatOfTheFiles) {
     wantsWeights = false;
     given({4, 5, 64}, {2, 21, 64}, {2, 21, 64});

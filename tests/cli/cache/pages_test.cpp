@@ -124,6 +124,8 @@ TEST_F(PagesRun, saysWhatIsWrong) {
     writeTable();
     writeNpy(file("k.npy"), randomArray(random, {poolPages, pageTokens, dims}));
     refused({"--page-table", "t.npy"}, "a pool of pages has 4 dimensions, [page, token, head, dim]");
+    writeNpy(file("k.npy"), Array{{0, pageTokens, kvHeads, dims}, {}});
+    refused({"--page-table", "t.npy"}, "a pool of no pages, expected at least 1, [page, token, head, dim]");
 }
 
 } // namespace
