@@ -147,7 +147,7 @@ part_tools() {
 }
 # What is instrumented is the same on every driver: one will do, Debian's lavapipe, whose compiler asks
 # for memory seldom; of the sweeps a part. How files survive SIGKILL has nothing to do with it.
-# -O1 -g1: with -O2 -g half of the compiler's time goes into following variables through the checks.
+# -O1 -g1: with -O2 -g the compiler takes nearly twice as long.
 # GCC warns of instrumented code what it warns of no other; the other builds have warnings as errors. One
 # of these was right: GCC 12 computes keepBits (src/cpu/operations/rows-inl.hpp) wrongly there.
 not_strict=-DVKATTN_WERROR=OFF
