@@ -107,9 +107,9 @@ class StateErrors {
     // The error of a feature of the token that was mapped last, of keys relative to the running maximum as the state is.
     [[nodiscard]] double errorOfFeature(const SequentialScan<double> &scan, const std::vector<double> &features, uint32_t r) const {
         if (!a_.hasFeatures()) return 0;
-        if (a_.hasMaximum()) return std::abs(features[r]) * std::expm1(relativeError + 4 * unitRoundoff * scan.sizeOfTerms());
+        if (a_.hasMaximum()) return std::abs(features[r]) * std::expm1(relativeError + errorOfProduct(scan.sizeOfTerms()));
         if (a_.features == VKATTN_FEATURES_ELU1) return 8 * unitRoundoff * std::abs(features[r]) + smallestNormal;
-        return relativeError * std::abs(features[r]) + 4 * unitRoundoff * scan.sizeOfTerms(r);
+        return relativeError * std::abs(features[r]) + errorOfProduct(scan.sizeOfTerms(r));
     }
     // What one step of decay adds to the relative error of a state. g = 0 multiplies by 1.
     [[nodiscard]] double errorOfDecay(const SequentialScan<double> &scan, uint32_t t, uint32_t r) const {
@@ -119,6 +119,9 @@ class StateErrors {
     }
 
   private:
+    // The error of a product with omega whose terms have such sizes together. With a stride of 0 they are equal, and so may be their
+    // rounding errors: the bound knows of no chance.
+    [[nodiscard]] double errorOfProduct(double terms) const { return (a_.keyDim + 4) * unitRoundoff * terms; }
     // visit(place, element) of what tokens are added to.
     template <class Visit> void forState(const SequentialScan<double> &scan, const Visit &visit) const {
         for (uint32_t r = 0; r < a_.stateRows; ++r)
@@ -126,7 +129,7 @@ class StateErrors {
     }
     void writeTerms(const SequentialScan<double> &scan, uint32_t t) {
         if (a_.hasMaximum()) {
-            exponent = std::max(exponent, relativeError + 4 * unitRoundoff * scan.sizeOfTerms());
+            exponent = std::max(exponent, relativeError + errorOfProduct(scan.sizeOfTerms()));
             overflowed |= !(scan.sizeOfTerms() <= mostOfFp32);
         }
         double largest = 0;

@@ -5,6 +5,7 @@
 #include "conform/linear/linear_case.hpp"
 #include "support/extent.hpp"
 #include "unit/cpu/cpu_runs.hpp"
+#include "unit/linear/small_scan.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -121,6 +122,40 @@ TEST(LinearVerify, findsPlantedErrors) {
         ++planted;
     }
     EXPECT_GT(planted, 100);
+}
+
+// Equal terms, as those of a stride of 0, are rounded to one side: the maximum that fp32 makes of 64 of them is right, one that is off by
+// more is not.
+TEST(LinearVerify, takesMaximaWhoseTermsAreRoundedToOneSide) {
+    constexpr uint32_t dims = 64;
+    constexpr float key = 2, scale = 0.125f;
+    const float root = std::sqrt(scale);
+    double worst = 0;
+    for (int n = 0; n < 64; ++n) {
+        const float weight = 1.6f + 0.003f * static_cast<float>(n);
+        SmallScan scan(VKATTN_LINEAR_FEATURES, 1, 1, dims, 1);
+        scan.linear.features = VKATTN_FEATURES_FAVOR;
+        scan.linear.flags = VKATTN_CAUSAL | VKATTN_SCALE;
+        scan.linear.scale = scale;
+        scan.add(VKATTN_OMEGA, 1, 1, 1, dims);
+        scan.addStates();
+        scan.linear.stateIn = {};
+        scan.arrays.erase(VKATTN_STATE_IN);
+        for (uint32_t d = 0; d < dims; ++d) scan[VKATTN_K][d] = key, scan[VKATTN_Q][d] = 0.1f, scan[VKATTN_OMEGA][d] = weight;
+        scan[VKATTN_V][0] = 1;
+        scan.run();
+        float dot = 0;
+        for (uint32_t d = 0; d < dims; ++d) dot = std::fma(key, weight, dot);
+        const double exact = dims * (std::sqrt(static_cast<double>(scale)) * key * weight - 0.5 * scale * key * key);
+        const double terms = dims * (std::sqrt(static_cast<double>(scale)) * key * weight + 0.5 * scale * key * key);
+        float &maximum = scan[VKATTN_STATE_OUT][2];
+        maximum = root * dot - 0.5f * scale * key * key * dims;
+        EXPECT_EQ(scan.wrong(), "") << weight;
+        worst = std::max(worst, std::abs(maximum - exact) / (1e-5 + 4 * 0x1p-24 * terms));
+        maximum = static_cast<float>(exact + 100 * 0x1p-24 * terms + 2e-5);
+        EXPECT_NE(scan.wrong(), "") << weight;
+    }
+    EXPECT_GT(worst, 1) << "no sum was rounded to one side";
 }
 
 // A NaN stays in its batch entry and head, and before its token nothing knows of it, bit for bit.
