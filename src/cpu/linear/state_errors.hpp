@@ -119,8 +119,8 @@ class StateErrors {
     }
 
   private:
-    // The error of a product with omega whose terms have such sizes together. With a stride of 0 they are equal, and so may be their
-    // rounding errors: the bound knows of no chance.
+    // The error of a product with omega whose terms have such sizes together. With a stride of 0
+    // they are equal, and so may be their rounding errors: the bound knows of no chance.
     [[nodiscard]] double errorOfProduct(double terms) const { return (a_.keyDim + 4) * unitRoundoff * terms; }
     // visit(place, element) of what tokens are added to.
     template <class Visit> void forState(const SequentialScan<double> &scan, const Visit &visit) const {

@@ -124,8 +124,8 @@ TEST(LinearVerify, findsPlantedErrors) {
     EXPECT_GT(planted, 100);
 }
 
-// Equal terms, as those of a stride of 0, are rounded to one side: the maximum that fp32 makes of 64 of them is right, one that is off by
-// more is not.
+// Equal terms, as those of a stride of 0, are rounded to one side: the maximum that fp32 makes of 64
+// of them is right, one that is off by more is not.
 TEST(LinearVerify, takesMaximaWhoseTermsAreRoundedToOneSide) {
     constexpr uint32_t dims = 64;
     constexpr float key = 2, scale = 0.125f;
