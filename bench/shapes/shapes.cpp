@@ -267,7 +267,12 @@ Shape customShape(const std::string &text) {
             shape.name = value;
         } else if (key == "type") {
             const auto found = std::find_if(std::begin(types), std::end(types), [&](const ElementTypes &t) { return value == t.name; });
-            if (found == std::end(types)) fail("is no type, expected f32, f16, bf16, f16kv or bf16kv");
+            if (found == std::end(types)) {
+                std::string names;
+                for (const ElementTypes &t : types)
+                    names.append(names.empty() ? "" : &t == std::end(types) - 1 ? " or " : ", ").append(t.name);
+                fail("is no type, expected " + names);
+            }
             shape.types = &*found;
         } else if (part == "causal") {
             shape.causal = true;

@@ -44,6 +44,13 @@ template <class Pointer> HWY_INLINE Pointer ofRow(Pointer from, ptrdiff_t elemen
 template <> HWY_INLINE Int8 ofRow(Int8 from, ptrdiff_t elements) {
     return {from.row + elements, from.at}; // its scale lies where its row begins
 }
+// Rows are whole blocks. Where `at` is that of the dims alone, the places of blocks are found once for all rows of a loop.
+template <> HWY_INLINE Q8 ofRow(Q8 from, ptrdiff_t elements) {
+    return {from.row + elements / ptrdiff_t{blockElements} * ptrdiff_t{q8BlockBytes}, from.at};
+}
+template <> HWY_INLINE Q4 ofRow(Q4 from, ptrdiff_t elements) {
+    return {from.row + elements / ptrdiff_t{blockElements} * ptrdiff_t{q4BlockBytes}, from.at};
+}
 
 // Bits of an element that tell how much of memory a loop takes at a time.
 template <class Pointer> constexpr size_t bitsOfElement = 8 * sizeof(*Pointer());
@@ -79,13 +86,18 @@ HWY_INLINE Vector loadFloats(E5m2 from) {
     const hn::Rebind<uint16_t, Floats> wide;
     return fromHalves(hn::ShiftLeft<8>(hn::PromoteTo(wide, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.row + from.at))));
 }
-// Exact: moved to a binary16's place, the bits are the value times 2^-8, denormals included. A denormal f32 would cost a hundred cycles.
+// Returns as bits of binary16 the numbers of `Wide`'s lanes, times 2^-8. That is exact, denormals included. A denormal f32 would cost a
+// hundred cycles.
+template <class Wide> HWY_INLINE hn::Vec<Wide> halvesOf(Wide wide, E4m3 from) {
+    const hn::RebindToSigned<Wide> i;
+    const auto codes = hn::LoadU(hn::Rebind<int8_t, Wide>(), reinterpret_cast<const int8_t *>(from.row + from.at));
+    const auto bits = hn::BitCast(wide, hn::ShiftLeft<7>(hn::PromoteTo(i, codes))); // bits 14 and 15 are the sign
+    // Of all magnitudes only that of NaN is above 0x3f00, by 0x80.
+    const auto aboveAll = hn::SaturatedSub(hn::And(bits, hn::Set(wide, 0x3f80)), hn::Set(wide, 0x3f00));
+    return hn::Or(hn::And(bits, hn::Set(wide, 0xbf80)), hn::ShiftLeft<7>(aboveAll)); // with the exponent of NaN
+}
 HWY_INLINE Vector loadFloats(E4m3 from) {
-    const hn::Rebind<uint16_t, Floats> wide;
-    const auto bits = hn::PromoteTo(wide, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.row + from.at));
-    const auto magnitude = hn::And(bits, hn::Set(wide, 0x7fu)), sign = hn::ShiftLeft<8>(hn::And(bits, hn::Set(wide, 0x80u)));
-    const auto notANumber = hn::IfThenElseZero(hn::Eq(magnitude, hn::Set(wide, 0x7fu)), hn::Set(wide, 0x7c00u));
-    return hn::Mul(fromHalves(hn::Or(hn::Or(sign, hn::ShiftLeft<7>(magnitude)), notANumber)), hn::Set(Floats(), 256.0f));
+    return hn::Mul(fromHalves(halvesOf(hn::Rebind<uint16_t, Floats>(), from)), hn::Set(Floats(), 256.0f));
 }
 
 HWY_INLINE Vector scaledCodes(const unsigned char *codes, Vector scale) {
@@ -110,6 +122,51 @@ HWY_INLINE Vector loadFloats(Q4 from) {
     const auto codes = from.inBlock() < 16 ? hn::And(bytes, hn::Set(i, 15)) : hn::ShiftRight<4>(bytes);
     return hn::Mul(hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(i, 8))), scaleOfBlock(from.block()));
 }
+
+// How many neighbouring vectors are best loaded together: those of a block share its scale.
+template <class Pointer> constexpr size_t loadedTogether = 1;
+#if HWY_TARGET != HWY_SCALAR
+template <> constexpr size_t loadedTogether<E4m3> = 2;
+template <> constexpr size_t loadedTogether<Q8> = 2;
+template <> constexpr size_t loadedTogether<Q4> = 2;
+#endif
+
+// Loads `count` neighbouring vectors: 1, or loadedTogether, from a multiple of so many into the row.
+template <size_t count, class Pointer> HWY_INLINE void loadVectors(Pointer from, Vector *to) {
+    VKATTN_UNROLL for (size_t v = 0; v < count; ++v) to[v] = loadFloats(from + static_cast<ptrdiff_t>(v * lanes));
+}
+#if HWY_TARGET != HWY_SCALAR
+template <> HWY_INLINE void loadVectors<2>(E4m3 from, Vector *to) {
+    const hn::Repartition<uint16_t, Floats> wide;
+    const auto halves = halvesOf(wide, from);
+    to[0] = hn::Mul(fromHalves(hn::LowerHalf(halves)), hn::Set(Floats(), 256.0f));
+    to[1] = hn::Mul(fromHalves(hn::UpperHalf(hn::Half<decltype(wide)>(), halves)), hn::Set(Floats(), 256.0f));
+}
+template <> HWY_INLINE void loadVectors<2>(Q8 from, Vector *to) {
+    const unsigned char *const codes = from.block() + 2 + from.inBlock();
+    const Vector scale = scaleOfBlock(from.block());
+    to[0] = scaledCodes(codes, scale);
+    to[1] = scaledCodes(codes + lanes, scale);
+}
+template <> HWY_INLINE void loadVectors<2>(Q4 from, Vector *to) {
+    const Ints i;
+    const auto nibbles = [&](auto codes) { return hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(i, 8))); };
+    const auto bytes = [&](size_t first) { return hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.block() + 2 + first)); };
+    const Vector scale = scaleOfBlock(from.block());
+    if constexpr (lanes == 16) { // a pair is a block, and a vector holds what its 16 codes stand for
+        const Vector numbers = hn::Mul(hn::Sub(hn::Iota(Floats(), 0), hn::Set(Floats(), 8.0f)), scale);
+        const auto both = bytes(0);
+        to[0] = hn::TableLookupLanes(numbers, hn::IndicesFromVec(Floats(), hn::And(both, hn::Set(i, 15))));
+        to[1] = hn::TableLookupLanes(numbers, hn::IndicesFromVec(Floats(), hn::ShiftRight<4>(both)));
+    } else {
+        const bool upper = from.inBlock() >= 16;
+        VKATTN_UNROLL for (size_t v = 0; v < 2; ++v) {
+            const auto both = bytes(from.inBlock() % 16 + v * lanes);
+            to[v] = hn::Mul(nibbles(upper ? hn::ShiftRight<4>(both) : hn::And(both, hn::Set(i, 15))), scale);
+        }
+    }
+}
+#endif
 
 } // namespace HWY_NAMESPACE
 } // namespace vkattn

@@ -80,29 +80,34 @@ struct AheadLines {
     }
 };
 
-// Computes to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys, and
-// fetches as much of `ahead`.
-template <size_t rows, class Pointer>
+// Computes to[row][key] = scale * query[row] . keys[key] for `rows` rows and `lanes` keys, whose dims are whole steps of
+// `vectors` vectors, and fetches as much of `ahead`.
+template <size_t rows, size_t vectors, class Pointer>
 HWY_INLINE void dotsOfKeys(const float *query, Pointer keys, ptrdiff_t stride, size_t dims, float scale, AheadLines &ahead, float *to,
                            size_t toStride) {
     const Floats f;
     // keys: sums enough to hide the latency of multiply-adds
     constexpr size_t together = std::min(8 / rows, lanes);
-    constexpr size_t bytes = together * lanes * bitsOfElement<Pointer> / 8;
+    constexpr size_t bytes = together * vectors * lanes * bitsOfElement<Pointer> / 8;
     Vector parts[rows][lanes];
     VKATTN_UNROLL for (size_t first = 0; first < lanes; first += together, keys = ofRow(keys, static_cast<ptrdiff_t>(together) * stride)) {
         Vector sum[rows][together];
         VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
             VKATTN_UNROLL for (size_t n = 0; n < together; ++n) sum[r][n] = hn::Zero(f);
         }
-        for (size_t d = 0; d < dims; d += lanes) {
-            if (bytes >= Ahead::line || d * (bytes / lanes) % Ahead::line == 0)
+        for (size_t d = 0; d < dims; d += vectors * lanes) {
+            if (bytes >= Ahead::line || d * (bytes / (vectors * lanes)) % Ahead::line == 0)
                 VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) ahead.fetch();
-            Vector q[rows];
-            VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) q[r] = hn::Load(f, query + r * dims + d);
+            Vector q[rows][vectors];
+            VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
+                VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) q[r][v] = hn::Load(f, query + r * dims + d + v * lanes);
+            }
             VKATTN_UNROLL for (size_t n = 0; n < together; ++n) {
-                const auto k = loadFloats(ofRow(keys, static_cast<ptrdiff_t>(n) * stride) + static_cast<ptrdiff_t>(d));
-                VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][n] = hn::MulAdd(k, q[r], sum[r][n]);
+                Vector k[vectors];
+                loadVectors<vectors>(ofRow(keys, static_cast<ptrdiff_t>(n) * stride) + static_cast<ptrdiff_t>(d), k);
+                VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) {
+                    VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][n] = hn::MulAdd(k[v], q[r][v], sum[r][n]);
+                }
             }
         }
         VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
@@ -119,6 +124,7 @@ HWY_INLINE void addValues(Pointer values, ptrdiff_t stride, size_t keys, const f
                           Ahead ahead) {
     const Floats f;
     constexpr size_t bytes = vectors * lanes * bitsOfElement<Pointer> / 8; // bytes of a key
+    constexpr size_t together = std::min(vectors, loadedTogether<Pointer>);
     Vector sum[rows][vectors];
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
         VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) sum[r][v] = hn::Load(f, out + r * dims + v * lanes);
@@ -127,9 +133,12 @@ HWY_INLINE void addValues(Pointer values, ptrdiff_t stride, size_t keys, const f
         VKATTN_UNROLL for (size_t at = 0; at < bytes; at += Ahead::line) hwy::Prefetch(ahead.row + at);
         Vector w[rows];
         VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) w[r] = hn::Set(f, weights[r * weightStride + key]);
-        VKATTN_UNROLL for (size_t v = 0; v < vectors; ++v) {
-            const auto x = loadFloats(values + static_cast<ptrdiff_t>(v * lanes));
-            VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][v] = hn::MulAdd(w[r], x, sum[r][v]);
+        VKATTN_UNROLL for (size_t v = 0; v < vectors; v += together) {
+            Vector x[together];
+            loadVectors<together>(values + static_cast<ptrdiff_t>(v * lanes), x);
+            VKATTN_UNROLL for (size_t n = 0; n < together; ++n) {
+                VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) sum[r][v + n] = hn::MulAdd(w[r], x[n], sum[r][v + n]);
+            }
         }
     }
     VKATTN_UNROLL for (size_t r = 0; r < rows; ++r) {
@@ -150,6 +159,10 @@ HWY_INLINE void addValuesOfRows(Pointer values, ptrdiff_t stride, size_t keys, c
         // Long rows of V are read in one go.
         while (d + 2 * vectors * lanes <= dims) add.template operator()<2 * vectors>();
     while (d + vectors * lanes <= dims) add.template operator()<vectors>();
+    if constexpr (vectors > 4)
+        if (d + 4 * lanes <= dims) add.template operator()<4>();
+    if constexpr (vectors > 2)
+        if (d + 2 * lanes <= dims) add.template operator()<2>();
     while (d < dims) add.template operator()<1>();
 }
 
@@ -236,8 +249,15 @@ class FewRowsAttention {
         float *to = weights(row);
         AheadLines lines(values, 0);
         uint32_t j = 0;
-        for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys = ofRow(keys, static_cast<ptrdiff_t>(lanes) * stride))
-            dotsOfKeys<rows>(query(row), keys, stride, dims, p_.scale, lines, to + j, blockKeys);
+        const auto inSteps = [&]<size_t vectors>() {
+            for (; j + lanes <= count; j += static_cast<uint32_t>(lanes), keys = ofRow(keys, static_cast<ptrdiff_t>(lanes) * stride))
+                dotsOfKeys<rows, vectors>(query(row), keys, stride, dims, p_.scale, lines, to + j, blockKeys);
+        };
+        constexpr size_t vectors = loadedTogether<Pointer>;
+        if (vectors > 1 && dims % (vectors * lanes) == 0)
+            inSteps.template operator()<vectors>();
+        else
+            inSteps.template operator()<1>();
         for (; j < count; ++j, keys = ofRow(keys, stride))
             for (size_t r = 0; r < rows; ++r) {
                 auto sum = hn::Zero(f);

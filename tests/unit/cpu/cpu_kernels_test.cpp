@@ -3,8 +3,10 @@
 // stated error.
 #include "cpu/targets.hpp"
 
+#include "conform/cases/case_text.hpp"
 #include "cpu/attention.hpp"
 #include "cpu/pool.hpp"
+#include "problem/tensor.hpp"
 #include "support/case.hpp"
 #include "support/extent.hpp"
 
@@ -262,6 +264,72 @@ TEST_P(CpuKernels, everyHalfIsConvertedExactly) {
                     EXPECT_TRUE(std::isnan(got)) << n;
                 else
                     EXPECT_EQ(got, expected) << n;
+            }
+        }
+}
+
+// The same of the small types: every code of the 8-bit floats, and any bytes at all of those with scales. Dims that fill vectors in
+// several ways, and rows that are few and that are not.
+TEST_P(CpuKernels, everySmallElementIsConvertedExactly) {
+    const PoolPointer pool = makePool(1);
+    for (const vkattn_dtype type : {VKATTN_FP8_E4M3, VKATTN_FP8_E5M2, VKATTN_Q8_0, VKATTN_Q4_0, VKATTN_INT8})
+        for (const uint32_t dims : {272u, 96u, 48u, 20u})
+            for (const uint32_t queries : {1u, 4u, 20u}) {
+                Case c;
+                c.name = "small", c.batch = 16, c.heads = queries == 4 ? 4 : 1, c.kvHeads = 1, c.queryTokens = queries == 4 ? 1 : queries;
+                c.keyTokens = 1, c.headDim = 16, c.valueDim = dims, c.v = type, c.poison = false;
+                Random random = randomFor(c.name);
+                const auto in = makeCaseData(c, random);
+                const uint64_t bytes = rowBytes(type, dims);
+                std::vector<float> expected(size_t{c.batch} * dims);
+                for (uint32_t b = 0; b < c.batch; ++b) {
+                    unsigned char *row =
+                        in->v.data() + bytesBefore(type, in->v.layout.offsetElems + b * static_cast<uint64_t>(in->v.layout.strideElems[0]));
+                    for (uint64_t n = 0; n < bytes; ++n) row[n] = static_cast<unsigned char>(hasScales(type) ? random() : b * dims + n);
+                    ASSERT_EQ(vkattnConvert(type, row, VKATTN_F32, expected.data() + size_t{b} * dims, dims, nullptr), VKATTN_OK);
+                }
+                ASSERT_EQ(runOn(pool.get(), *in), "");
+                for (uint32_t b = 0; b < c.batch; ++b)
+                    for (uint32_t d = 0; d < dims; ++d) {
+                        const float got = in->out.get(b, c.heads - 1, c.queryTokens - 1, d), value = expected[size_t{b} * dims + d];
+                        if (std::isnan(value))
+                            EXPECT_TRUE(std::isnan(got)) << conform::dtypeNameOf(type) << " " << b << " " << d << " of " << dims;
+                        else
+                            EXPECT_EQ(got, value) << conform::dtypeNameOf(type) << " " << b << " " << d << " of " << dims;
+                    }
+            }
+}
+// And of keys: each has one code that is not 0, at a dim of its own, and the lse of a row that sees one key is its score.
+TEST_P(CpuKernels, everySmallFloatIsConvertedExactlyInScores) {
+    const PoolPointer pool = makePool(1);
+    for (const vkattn_dtype type : {VKATTN_FP8_E4M3, VKATTN_FP8_E5M2})
+        for (const uint32_t dims : {64u, 48u}) {
+            Case c;
+            c.name = "small keys", c.batch = 256, c.heads = c.kvHeads = 1, c.queryTokens = 1, c.keyTokens = 40, c.headDim = dims;
+            c.valueDim = 16, c.k = type, c.poison = false, c.lse = true, c.scale = 1.0f;
+            Random random = randomFor(c.name);
+            const auto in = makeCaseData(c, random);
+            for (uint32_t b = 0; b < 256; ++b) {
+                for (uint32_t d = 0; d < dims; ++d) in->q.set(b, 0, 0, d, 1);
+                for (uint32_t j = 0; j < c.keyTokens; ++j)
+                    for (uint32_t d = 0; d < dims; ++d) {
+                        const auto at = in->k.layout.offsetElems + b * static_cast<uint64_t>(in->k.layout.strideElems[0]) +
+                                        j * static_cast<uint64_t>(in->k.layout.strideElems[2]) + d;
+                        in->k.data()[at] = static_cast<unsigned char>(d == b % dims ? b : 0);
+                    }
+            }
+            ASSERT_EQ(runOn(pool.get(), *in), "");
+            for (uint32_t b = 0; b < 256; ++b) {
+                const auto code = static_cast<unsigned char>(b);
+                float value = 0;
+                ASSERT_EQ(vkattnConvert(type, &code, VKATTN_F32, &value, 1, nullptr), VKATTN_OK);
+                const float got = in->lse.get(b, 0, 0, 0), expected = value + std::log(static_cast<float>(c.keyTokens));
+                if (std::isnan(value))
+                    EXPECT_TRUE(std::isnan(got)) << conform::dtypeNameOf(type) << " " << b;
+                else if (std::isinf(value))
+                    EXPECT_FALSE(std::isfinite(got)) << b;
+                else
+                    EXPECT_NEAR(got, expected, 1e-6 * (std::abs(expected) + 4)) << conform::dtypeNameOf(type) << " " << b;
             }
         }
 }
