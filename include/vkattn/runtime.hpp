@@ -79,6 +79,11 @@ struct RuntimeOptions {
     // with a message in `log`; a kernel that takes over 1.1 times as long is passed over. 0: no
     // kernel.
     uint32_t selfTest = selfTestedKernels();
+    // Whether to try, once for a device, driver and library, before the first run() or prewarm() whose
+    // kernel unpacks keys or values of VKATTN_F16, that unpackHalf2x16 gives all 65,536 halves their
+    // values (vkattnSetExactHalves). Takes a small dispatch, and the time to compile it. false: they
+    // are unpacked in integer arithmetic. With capsLimit nothing is tried.
+    bool testHalves = true;
     // A file that keeps the verdicts of self-tests for the next process. A missing file is made,
     // with its folders. Text in the file that cannot be read counts as no verdict. Where the file
     // cannot be written, `log` says so and nothing else happens. Empty: no file. With capsLimit no
@@ -92,7 +97,7 @@ struct RuntimeOptions {
 };
 
 struct KernelVerdict {
-    std::string kernel;
+    std::string kernel; // or "halves": TRUSTED where testHalves found them exact, else WRONG
     vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
 };
 // Returns the verdicts in `file` (RuntimeOptions::verdictFile) on a device with its driver, for

@@ -152,6 +152,9 @@ typedef struct vkattn_caps {
      * kernels were measured to be faster. */
     uint32_t wrongKernels;
     uint32_t slowKernels;
+    /* 1: unpackHalf2x16 gives each binary16 its value, denormals included (vkattnSetExactHalves). 0:
+     * nobody has said so; a device's own caps begin with that. */
+    uint32_t exactHalves;
 } vkattn_caps;
 
 typedef enum vkattn_log_level {
@@ -405,6 +408,9 @@ typedef struct vkattn_explanation {
     /* 1: neighbouring workgroups have tiles from both ends of a sequence in turn, since each thread of a
      * CPU device computes neighbouring workgroups, and causal tiles differ. 0: tiles in order. */
     uint32_t tilesInTurn;
+    /* 1: halves of K and V are unpacked by one instruction, as caps.exactHalves allows. 0: there are
+     * none, or the kernel unpacks them in integer arithmetic. */
+    uint32_t unpacksHalves;
 } vkattn_explanation;
 
 /* Options of plans that need no context. NULL or zero is the default. The bytes are read during the
@@ -565,6 +571,16 @@ typedef enum vkattn_verdict {
  * Errors: INVALID_ARGUMENT, also for VKATTN_KERNEL_AUTO and for VKATTN_KERNEL_STAGED, which is
  * the baseline and has no verdict. */
 VKATTN_API vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why);
+
+/* Says whether unpackHalf2x16 gives each binary16 its value on this device and driver, denormals
+ * included: GLSL leaves open whether they are flushed, and asks that it be one or the other
+ * throughout. With 1 the flash and decode kernels convert K and V of VKATTN_F16 by that one
+ * instruction, and with 0, the default, in ten of integer arithmetic; results are the same. A wrong
+ * 1 makes denormals 0. vkattn::Runtime tries it (RuntimeOptions::testHalves), and `vkattn info`
+ * shows what it found. vkattnContextCaps shows it as exactHalves. A context with a capsLimit whose
+ * exactHalves is 0 refuses 1. Any thread, as vkattnSetVerdict.
+ * Errors: INVALID_ARGUMENT (neither 0 nor 1, or refused). */
+VKATTN_API vkattn_result vkattnSetExactHalves(vkattn_context context, uint32_t exact, vkattn_diagnostic *why);
 
 /* Self-test. Drivers have advertised matrix units that were emulated, slow, or wrong. Before a
  * kernel on matrix units is relied on, compare the kernel once for each device and driver with

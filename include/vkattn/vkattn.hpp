@@ -322,6 +322,9 @@ class Context {
     [[nodiscard]] vkattn_result setVerdict(vkattn_kernel kernel, vkattn_verdict verdict, vkattn_diagnostic *why = nullptr) const {
         return vkattnSetVerdict(handle_, kernel, verdict, why);
     }
+    [[nodiscard]] vkattn_result setExactHalves(bool exact, vkattn_diagnostic *why = nullptr) const {
+        return vkattnSetExactHalves(handle_, exact ? 1u : 0u, why);
+    }
     [[nodiscard]] vkattn_result selfTestQuery(vkattn_kernel kernel, vkattn_self_test &out, vkattn_diagnostic *why = nullptr) const {
         out.structSize = sizeof out;
         return vkattnSelfTestQuery(handle_, kernel, &out, why);

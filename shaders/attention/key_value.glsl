@@ -10,6 +10,14 @@
 layout(constant_id = constantKvFormat) const uint kvFormat = 0; // interop.h
 const uint kType = kvFormat & 15u, vType = kvFormat >> formatVType & 15u, dimOrder = kvFormat >> formatDimOrder & 3u;
 const bool valuesInKeys = (kvFormat >> formatValuesInKeys & 1u) != 0u;
+const bool exactHalves = (kvFormat >> formatExactHalves & 1u) != 0u;
+
+float storedHalfWidth(uint type, uint bits) {
+    return exactHalves && type == elementF16 ? unpackHalf2x16(bits).x : halfWidthToFloat(type, bits);
+}
+#define LOAD_STORED(words, type, index)                                                                                                    \
+    ((type) == elementF32 ? uintBitsToFloat(words[index])                                                                                  \
+                          : storedHalfWidth(type, (words[(index) >> 1] >> (((index)&1u) << 4)) & 0xffffu))
 
 struct KeyValueRow {
     uint at; // element of dim 0
@@ -35,7 +43,7 @@ void beginKeys(uint kvHead) { kAt = kBase + kvHead * kHead + (hasPages ? 0u : ba
 KeyValueRow keyRow(int key) { return KeyValueRow(keyAt(kAt, kBatch, kToken, key)); }
 float keyElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= headDim) return 0.0;
-    return IS_SMALL(kType) ? LOAD_SMALL(k, kType, row.at, dim, kDim) : LOAD_ELEMENT(k, kType, row.at + dim * kDim);
+    return IS_SMALL(kType) ? LOAD_SMALL(k, kType, row.at, dim, kDim) : LOAD_STORED(k, kType, row.at + dim * kDim);
 }
 #endif
 
@@ -44,14 +52,17 @@ void beginValues(uint kvHead) { vAt = vBase + kvHead * vHead + (hasPages ? 0u : 
 KeyValueRow valueRow(int key) { return KeyValueRow(keyAt(vAt, vBatch, vToken, key)); }
 float valueElement(KeyValueRow row, uint dim) {
     if (!exactDims && dim >= valueDim) return 0.0;
-    return IS_SMALL(vType) ? LOAD_SMALL(v, vType, row.at, dim, vDim) : LOAD_ELEMENT(v, vType, row.at + dim * vDim);
+    return IS_SMALL(vType) ? LOAD_SMALL(v, vType, row.at, dim, vDim) : LOAD_STORED(v, vType, row.at + dim * vDim);
 }
 #endif
 
 // Two neighbours from an even dim on, where they fill a word.
 const bool keysInWords = kType != elementF32 && kType < elementFp8E4M3 && dimOrder == dimsInWords && exactDims;
 const bool valuesInWords = vType != elementF32 && vType < elementFp8E4M3 && dimOrder == dimsInWords && exactDims;
-vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, word & 0xffffu), halfWidthToFloat(type, word >> 16)); }
+vec2 halfWidthPair(uint type, uint word) {
+    if (exactHalves && type == elementF16) return unpackHalf2x16(word);
+    return vec2(storedHalfWidth(type, word & 0xffffu), storedHalfWidth(type, word >> 16));
+}
 #define KEY_PAIR(row, dim) halfWidthPair(kType, k[((row).at + (dim)) >> 1])
 #define VALUE_PAIR(row, dim) halfWidthPair(vType, v[((row).at + (dim)) >> 1])
 
@@ -67,13 +78,13 @@ vec2 halfWidthPair(uint type, uint word) { return vec2(halfWidthToFloat(type, wo
         uint word_[((count) + 1u) / 2u];                                                                                                   \
         [[unroll]] for (uint e_ = 0u; e_ < (count) / 2u; ++e_) word_[e_] = words[((row).at + (dim) >> 1) + e_];                            \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                           \
+            out[e_] = storedHalfWidth(type, (e_ & 1u) == 0u ? word_[e_ / 2u] & 0xffffu : word_[e_ / 2u] >> 16);                           \
     } else {                                                                                                                               \
         const uint first_ = (row).at + (dim), odd_ = first_ & 1u;                                                                          \
         uint word_[(count) / 2u + 1u];                                                                                                     \
         [[unroll]] for (uint e_ = 0u; e_ <= (count) / 2u; ++e_) word_[e_] = words[min((first_ >> 1) + e_, (first_ + (count)-1u) >> 1)];    \
         [[unroll]] for (uint e_ = 0u; e_ < (count); ++e_)                                                                                  \
-            out[e_] = halfWidthToFloat(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                     \
+            out[e_] = storedHalfWidth(type, (e_ & 1u) == 0u ? word_[e_ / 2u] >> (odd_ << 4) & 0xffffu                                     \
                                              : odd_ != 0u    ? word_[e_ / 2u + 1u] & 0xffffu                                               \
                                                              : word_[e_ / 2u] >> 16);                                                      \
     }

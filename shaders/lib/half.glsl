@@ -1,9 +1,9 @@
 #ifndef VKATTN_HALF_GLSL_
 #define VKATTN_HALF_GLSL_
-// binary16 <-> binary32 in integer arithmetic: unpackHalf2x16 may flush denormals, and packHalf2x16
-// of infinity or of values past 65504 overwrites the neighbouring half or gives a NaN on
-// SwiftShader. The twin of src/util/half.hpp; compared over all halves in
-// tests/device/half_test.cpp.
+// binary16 <-> binary32 in integer arithmetic: unpackHalf2x16 may flush denormals
+// (attention/key_value.glsl takes it where it does not), and packHalf2x16 of infinity or of values
+// past 65504 overwrites the neighbouring half or gives a NaN on SwiftShader. The twin of
+// src/util/half.hpp; compared over all halves in tests/device/half_test.cpp.
 float halfToFloat(uint half_) {
     const uint rest = (half_ & 0x7fffu) << 13;
     // The exponent rebiased: right for normal numbers. A denormal, whose exponent is 0, came out as

@@ -91,6 +91,8 @@ VKATTN_CONST formatVType = 4u;
 VKATTN_CONST formatDimOrder = 8u;
 // flash/lanes.comp: V is the first dims of K's rows, in K's memory
 VKATTN_CONST formatValuesInKeys = 10u;
+// flash/lanes.comp: halves of K and V are unpacked by unpackHalf2x16, which keeps denormals here
+VKATTN_CONST formatExactHalves = 11u;
 VKATTN_CONST dimsApart = 0u;    // of K or V in memory, anyhow
 VKATTN_CONST dimsAdjacent = 1u; // each dim beside the one before it
 VKATTN_CONST dimsInWords = 2u;  // and every run that a lane loads begins and ends at a 32-bit word; never of blocks

@@ -338,6 +338,20 @@ vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel kernel, vka
     return call.result(setVerdict(context, kernel, verdict, why));
 }
 
+static vkattn_result setExactHalves(vkattn_context context, uint32_t exact, vkattn_diagnostic *why) {
+    if (const auto r = requireAll({{context, "context"}}, why)) return r;
+    if (exact > 1) return fail(why, invalid, "exact is %u, expected 0 or 1", exact);
+    DeviceContext &device = *fromHandle(context);
+    if (exact && !device.mayHaveExactHalves())
+        return fail(why, invalid, "exact is 1, and the exactHalves of host.capsLimit is 0: set it there, or leave halves as they are");
+    device.setExactHalves(exact != 0);
+    return VKATTN_OK;
+}
+vkattn_result vkattnSetExactHalves(vkattn_context context, uint32_t exact, vkattn_diagnostic *why) {
+    const LoggedCall call(logOf(context), why);
+    return call.result(setExactHalves(context, exact, why));
+}
+
 static vkattn_result selfTestQuery(vkattn_context context, vkattn_kernel id, vkattn_self_test *out, vkattn_diagnostic *why) {
     const Kernel *kernel = nullptr;
     if (const auto r = checkJudged(context, id, kernel, why)) return r;

@@ -48,6 +48,9 @@ class Device {
     // Compares the kernel with the staged kernel (trial.cpp). The verdict is TRUSTED, or WRONG with
     // what differed, and the context refuses a wrong kernel from then on.
     [[nodiscard]] Failure selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference);
+    // Computes attention over one key a row whose values are all halves, unpacked by unpackHalf2x16:
+    // sets `exact` where each comes out as its value. Leaves the context's exactHalves at 1.
+    [[nodiscard]] Failure tryHalves(bool &exact);
     // Times the kernel on a middling problem against the kernel that AUTO takes without the kernels
     // `without` (1 << vkattn_kernel). Takes tens of milliseconds.
     [[nodiscard]] Failure isSlower(vkattn_kernel kernel, uint32_t without, bool &slower);

@@ -34,12 +34,16 @@ void Runtime::Impl::recallVerdicts() {
     for (const vkattn_kernel kernel : KernelList()) {
         const KernelSupport *support = info->support(kernel);
         if (kernel == VKATTN_KERNEL_STAGED || !support || !support->available || !(options.selfTest >> kernel & 1u)) continue;
-        const std::optional<vkattn_verdict> verdict = verdicts->find(kernel);
+        const std::optional<vkattn_verdict> verdict = verdicts->find(vkattnKernelName(kernel));
         if (!verdict)
             untested |= 1u << kernel;
         else if (*verdict != VKATTN_VERDICT_TRUSTED)
             (void)vkattnSetVerdict(device->context(), kernel, *verdict, nullptr);
     }
+    if (!options.testHalves || options.capsLimit) return;
+    const std::optional<vkattn_verdict> halves = verdicts->find(Verdicts::halves);
+    untestedHalves = !halves;
+    (void)vkattnSetExactHalves(device->context(), halves == VKATTN_VERDICT_TRUSTED, nullptr);
 }
 
 void Runtime::Impl::test(vkattn_kernel kernel) {
@@ -63,7 +67,19 @@ void Runtime::Impl::test(vkattn_kernel kernel) {
             ") and is not used: " + difference);
     else if (slower)
         (void)vkattnSetVerdict(device->context(), kernel, verdict = VKATTN_VERDICT_SLOW, nullptr);
-    verdicts->remember(kernel, verdict, options.log);
+    verdicts->remember(vkattnKernelName(kernel), verdict, options.log);
+}
+
+void Runtime::Impl::testHalves() {
+    untestedHalves = false;
+    bool exact = false;
+    Device::Failure failure = device->tryHalves(exact);
+    (void)vkattnSetExactHalves(device->context(), !failure && exact, nullptr);
+    // The device has no kernel for it, and then none for others that unpack.
+    if (failure.result == VKATTN_ERROR_UNSUPPORTED) return;
+    // Not remembered: there may be memory the next time.
+    if (failure) return say("halves are unpacked in integer arithmetic: the test of unpackHalf2x16 could not run: " + reasonOf(failure));
+    verdicts->remember(Verdicts::halves, exact ? VKATTN_VERDICT_TRUSTED : VKATTN_VERDICT_WRONG, options.log);
 }
 
 void Runtime::Impl::testWhatTakes(const vkattn_operation &operation) {
@@ -79,9 +95,16 @@ void Runtime::Impl::testWhatTakes(const vkattn_operation &operation) {
         vkattn_requirements requirements{};
         requirements.structSize = sizeof requirements;
         if (vkattnQueryOperation(device->context(), &operation, &requirements, nullptr) != VKATTN_OK) return;
-        if (!(untested >> requirements.kernel & 1u)) return;
+        if (!(untested >> requirements.kernel & 1u)) break;
         test(requirements.kernel);
     }
+    if (operation.kind != VKATTN_ATTENTION || !untestedHalves || !lost.empty()) return;
+    const vkattn_problem &problem = *operation.of.attention;
+    if (problem.k.dtype != VKATTN_F16 && problem.v.dtype != VKATTN_F16) return;
+    vkattn_requirements requirements{};
+    requirements.structSize = sizeof requirements;
+    if (vkattnQueryOperation(device->context(), &operation, &requirements, nullptr) != VKATTN_OK) return;
+    if (requirements.kernel == VKATTN_KERNEL_FLASH || requirements.kernel == VKATTN_KERNEL_DECODE) testHalves();
 }
 
 vkattn_result Runtime::Impl::prepareCpu(const vkattn_operation &operation, uint32_t threads, RunResult &result, vkattn_diagnostic &why) {

@@ -28,6 +28,7 @@ struct Runtime::Impl {
     // Bits 1 << vkattn_kernel of the kernels that the device has and whose self-test comes before
     // their first use.
     uint32_t untested = 0;
+    bool untestedHalves = false; // RuntimeOptions::testHalves
 
     // Takes over the verdicts of an earlier time, which still hold.
     void recallVerdicts();
@@ -49,6 +50,7 @@ struct Runtime::Impl {
         if (options.log) options.log(message.c_str());
     }
     void test(vkattn_kernel kernel);
+    void testHalves();
 };
 
 } // namespace vkattn

@@ -3,6 +3,7 @@
 #include "runtime/median.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace vkattn {
 namespace {
@@ -79,6 +80,32 @@ Device::Failure Device::time(const vkattn_problem &problem, double &milliseconds
     for (double &each : times)
         if (auto f = submitTimed(commands_, each, deviceTimestamps)) return f;
     milliseconds = median(times);
+    return {};
+}
+
+Device::Failure Device::tryHalves(bool &exact) {
+    constexpr uint32_t all = 1u << 16, width = 8; // few dims compile soon
+    const vkattn_layout q = packed(VKATTN_F32, all / width, 1, 1, width), v = packed(VKATTN_F16, all / width, 1, 1, width);
+    vkattn_problem p = problem(q, q, v, q);
+    p.kernel = VKATTN_KERNEL_FLASH;
+    std::vector<uint16_t> halves(all);
+    for (uint32_t n = 0; n < all; ++n) halves[n] = static_cast<uint16_t>(n);
+    std::vector<float> zeros(all), got(all), expected(all);
+    vkattn_diagnostic why{};
+    const auto refused = [&](vkattn_result r) { return Failure{static_cast<VkResult>(why.vkResult), r, why.message}; };
+    if (const auto r = vkattnConvert(VKATTN_F16, halves.data(), VKATTN_F32, expected.data(), all, &why)) return refused(r);
+    if (const auto r = vkattnSetExactHalves(context_, 1, &why)) return refused(r);
+    vkattn_requirements requirements{};
+    requirements.structSize = sizeof requirements;
+    if (const auto r = vkattnQuery(context_, &p, &requirements, &why)) return refused(r);
+    const vkattn_operand_memory operands[] = {{VKATTN_Q, zeros.data(), sizeof(float) * all},
+                                              {VKATTN_K, zeros.data(), sizeof(float) * all},
+                                              {VKATTN_V, halves.data(), sizeof(uint16_t) * all},
+                                              {VKATTN_OUT, got.data(), sizeof(float) * all}};
+    Timing timing;
+    if (auto f = run(operation(p), 1, requirements, operands, {}, timing)) return f;
+    exact = true;
+    for (uint32_t n = 0; n < all; ++n) exact = exact && (std::isnan(expected[n]) ? std::isnan(got[n]) : got[n] == expected[n]);
     return {};
 }
 

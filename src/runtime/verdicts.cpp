@@ -42,7 +42,7 @@ std::string tuningKey(const std::string &tuning) {
 }
 
 struct Line {
-    std::string device, driver, library, tuning, kernel;
+    std::string device, driver, library, tuning, kernel; // or another subject
     vkattn_verdict verdict = VKATTN_VERDICT_TRUSTED;
     [[nodiscard]] std::string key() const { return device + " " + driver + " " + library + " " + tuning; }
     [[nodiscard]] std::string text() const { return key() + " " + kernel + " " + verdictNames[verdict] + "\n"; }
@@ -117,26 +117,26 @@ Verdicts::Verdicts(const RuntimeOptions &options, const DeviceInfo &device) {
     key_ = deviceKey(device) + " " + libraryKey() + " " + tuningKey(options.tuning);
 }
 
-std::optional<vkattn_verdict> Verdicts::find(vkattn_kernel kernel) const {
+std::optional<vkattn_verdict> Verdicts::find(const std::string &subject) const {
     if (inProcess_) {
         const std::lock_guard lock(memory().mutex);
-        const auto found = memory().verdicts.find(key_ + " " + vkattnKernelName(kernel));
+        const auto found = memory().verdicts.find(key_ + " " + subject);
         if (found != memory().verdicts.end()) return found->second;
     }
     std::optional<vkattn_verdict> last;
     for (const Line &line : readLines(file_))
-        if (line.kernel == vkattnKernelName(kernel) && line.key() == key_) last = line.verdict;
+        if (line.kernel == subject && line.key() == key_) last = line.verdict;
     return last;
 }
 
-void Verdicts::remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const {
+void Verdicts::remember(const std::string &subject, vkattn_verdict verdict, const std::function<void(const char *)> &log) const {
     // One thread of this process writes the file at a time.
     const std::lock_guard lock(memory().mutex);
-    if (inProcess_) memory().verdicts[key_ + " " + vkattnKernelName(kernel)] = verdict;
+    if (inProcess_) memory().verdicts[key_ + " " + subject] = verdict;
     if (file_.empty()) return;
     std::vector<Line> lines = readLines(file_);
-    std::erase_if(lines, [&](const Line &line) { return line.kernel == vkattnKernelName(kernel) && line.key() == key_; });
-    if (const auto own = parseLine(key_ + " " + vkattnKernelName(kernel) + " " + verdictNames[verdict])) lines.push_back(*own);
+    std::erase_if(lines, [&](const Line &line) { return line.kernel == subject && line.key() == key_; });
+    if (const auto own = parseLine(key_ + " " + subject + " " + verdictNames[verdict])) lines.push_back(*own);
     if (lines.size() > maxLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(maxLines));
     const std::string reason = writeLines(file_, lines);
     if (!reason.empty() && log)

@@ -13,8 +13,11 @@ class Verdicts {
     // With a capsLimit nothing is kept. With a Vulkan of the host's own nothing is kept in the
     // process.
     Verdicts(const RuntimeOptions &options, const DeviceInfo &device);
-    [[nodiscard]] std::optional<vkattn_verdict> find(vkattn_kernel kernel) const;
-    void remember(vkattn_kernel kernel, vkattn_verdict verdict, const std::function<void(const char *)> &log) const;
+    // `subject`: the name of a kernel, or `halves`.
+    [[nodiscard]] std::optional<vkattn_verdict> find(const std::string &subject) const;
+    void remember(const std::string &subject, vkattn_verdict verdict, const std::function<void(const char *)> &log) const;
+
+    static constexpr const char *halves = "halves"; // that unpackHalf2x16 is exact
 
   private:
     std::string key_, file_; // empty: verdicts are kept nowhere

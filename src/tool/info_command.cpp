@@ -154,8 +154,12 @@ void printDevice(const DeviceInfo &device, const std::string &verdictFile) {
     for (const KernelSupport &kernel : device.kernels) printKernel(kernel.kernel, kernel.available, kernel.reason);
     static constexpr const char *meanings[] = {"right, and not slower than the others", "right, but slower: not chosen unless asked for",
                                                "computes wrongly on this device and driver: refused"};
-    for (const KernelVerdict &each : rememberedVerdicts(verdictFile, device))
-        row("self-test") << std::setw(14) << each.kernel << " " << meanings[each.verdict] << "\n";
+    for (const KernelVerdict &each : rememberedVerdicts(verdictFile, device)) {
+        const char *halves = each.verdict == VKATTN_VERDICT_TRUSTED
+                                 ? "unpackHalf2x16 keeps denormals: flash and decode unpack K and V by it"
+                                 : "unpackHalf2x16 loses denormals: K and V are unpacked in integers";
+        row("self-test") << std::setw(14) << each.kernel << " " << (each.kernel == "halves" ? halves : meanings[each.verdict]) << "\n";
+    }
     std::cout << "\n";
 }
 

@@ -42,12 +42,14 @@ void useVerdicts(const std::optional<std::string> &option, RuntimeOptions &optio
 }
 
 void applyVerdicts(const std::string &file, const DeviceInfo &device, vkattn_caps &caps) {
-    for (const KernelVerdict &found : rememberedVerdicts(file, device))
+    for (const KernelVerdict &found : rememberedVerdicts(file, device)) {
+        if (found.kernel == "halves") caps.exactHalves = found.verdict == VKATTN_VERDICT_TRUSTED;
         for (const vkattn_kernel kernel : KernelList()) {
             if (found.kernel != vkattnKernelName(kernel) || !(selfTestedKernels() >> kernel & 1u)) continue;
             if (found.verdict == VKATTN_VERDICT_WRONG) caps.wrongKernels |= 1u << kernel;
             if (found.verdict == VKATTN_VERDICT_SLOW) caps.slowKernels |= 1u << kernel;
         }
+    }
 }
 
 } // namespace vkattn::tool

@@ -36,6 +36,16 @@ class Verdicts : public testing::Test {
         vkattn_requirements needs{};
         return context.query(p, needs, &why) == VKATTN_OK ? needs.kernelName : "refused";
     }
+    // Of the keys of a problem's pipelines.
+    [[nodiscard]] uint64_t keysOf(const vkattn_caps &of, const vkattn_problem &p) {
+        vkattn_dispatch_list list{};
+        EXPECT_EQ(measureDispatches(of, p, list, planOptions(0), &why), VKATTN_OK) << why.message;
+        std::vector<std::byte> scratch(list.scratchBytes);
+        EXPECT_EQ(listDispatches(of, p, scratch, list, planOptions(0), &why), VKATTN_OK) << why.message;
+        uint64_t key = 0;
+        for (uint32_t n = 0; n < list.dispatchCount; ++n) key = key * 31 + list.dispatches[n].pipelineKey;
+        return key;
+    }
     void refused(vkattn_result result, const char *expected) const {
         EXPECT_EQ(result, VKATTN_ERROR_INVALID_ARGUMENT) << expected;
         EXPECT_NE(std::string(why.message).find(expected), std::string::npos) << why.message;
@@ -94,6 +104,52 @@ TEST_F(Verdicts, stopWhatIsWrongAndPassOverWhatIsSlow) {
     EXPECT_EQ(caps().wrongKernels | caps().slowKernels, 0u);
     EXPECT_EQ(kernelFor(VKATTN_KERNEL_AUTO, 64), "flash");
     EXPECT_EQ(kernelFor(VKATTN_KERNEL_AUTO, 1), "decode");
+}
+
+// The pipelines that unpack keys and values of f16 are others, from the next plan on; those of f32 and bf16 stay.
+TEST_F(Verdicts, onHalvesChooseHowTheyAreUnpacked) {
+    const auto unpacks = [&](vkattn_dtype k, vkattn_dtype v, vkattn_kernel kernel) {
+        const vkattn_layout rows = packed(VKATTN_F32, 1, 2, 1, 64);
+        vkattn_problem p = problem(rows, packed(k, 1, 2, 64, 64), packed(v, 1, 2, 64, 64), rows);
+        p.kernel = kernel;
+        vkattn_explanation explanation{};
+        explanation.structSize = sizeof explanation;
+        EXPECT_EQ(explain(caps(), p, explanation, planOptions(0), &why), VKATTN_OK) << why.message;
+        return explanation.unpacksHalves;
+    };
+    open();
+    EXPECT_EQ(caps().exactHalves, 0u);
+    EXPECT_EQ(unpacks(VKATTN_F16, VKATTN_F16, VKATTN_KERNEL_DECODE), 0u);
+    ASSERT_EQ(context.setExactHalves(true, &why), VKATTN_OK) << why.message;
+    EXPECT_EQ(caps().exactHalves, 1u);
+    for (const vkattn_kernel kernel : {VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH}) {
+        EXPECT_EQ(unpacks(VKATTN_F16, VKATTN_F16, kernel), 1u);
+        EXPECT_EQ(unpacks(VKATTN_F32, VKATTN_F16, kernel), 1u);
+        EXPECT_EQ(unpacks(VKATTN_F16, VKATTN_Q8_0, kernel), 1u);
+        EXPECT_EQ(unpacks(VKATTN_BF16, VKATTN_F32, kernel), 0u);
+    }
+    EXPECT_EQ(unpacks(VKATTN_F16, VKATTN_F16, VKATTN_KERNEL_STAGED), 0u);
+    // A list of dispatches made with such caps has the pipeline of the context.
+    const vkattn_layout rows = packed(VKATTN_F32, 1, 2, 1, 64), halves = packed(VKATTN_F16, 1, 2, 64, 64);
+    vkattn_problem p = problem(rows, halves, halves, rows);
+    vkattn_caps integers = caps();
+    integers.exactHalves = 0;
+    EXPECT_NE(keysOf(caps(), p), keysOf(integers, p));
+    ASSERT_EQ(context.setExactHalves(false, &why), VKATTN_OK);
+    EXPECT_EQ(caps().exactHalves, 0u);
+    EXPECT_EQ(keysOf(caps(), p), keysOf(integers, p));
+
+    refused(vkattnSetExactHalves(nullptr, 1, &why), "context is NULL");
+    refused(vkattnSetExactHalves(context.handle(), 2, &why), "exact is 2, expected 0 or 1");
+    vkattn_caps limit = caps(); // of which exactHalves is 0
+    open(&limit);
+    refused(context.setExactHalves(true, &why), "host.capsLimit");
+    EXPECT_EQ(context.setExactHalves(false, &why), VKATTN_OK);
+    limit.exactHalves = 1;
+    open(&limit);
+    EXPECT_EQ(caps().exactHalves, 0u) << "a limit says nothing of the device";
+    EXPECT_EQ(context.setExactHalves(true, &why), VKATTN_OK);
+    EXPECT_EQ(caps().exactHalves, 1u);
 }
 
 TEST_F(Verdicts, callsThatBreakTheRulesAreRefused) {

@@ -48,6 +48,55 @@ void expectEveryValueRead(vkattn_dtype dtype) {
 TEST(HalfOnDevice, everyHalfIsReadExactly) {
     expectEveryValueRead(VKATTN_F16);
 }
+// The fused kernels have two ways to unpack halves of K and V. Of a key with one dim that is not 0 the lse is its score.
+TEST(HalfOnDevice, everyHalfIsReadExactlyByTheFusedKernels) {
+    for (const bool tested : {true, false}) {
+        RuntimeOptions options;
+        options.allowFallback = false;
+        options.testHalves = tested;
+        std::string why;
+        const auto runtime = Runtime::open(options, nullptr, &why);
+        ASSERT_TRUE(runtime) << why;
+        const bool nan = runtime->device()->caps.floatControlsNan != 0;
+        for (const vkattn_kernel kernel : {VKATTN_KERNEL_DECODE, VKATTN_KERNEL_FLASH})
+            for (const Style style : {Style::packed, Style::dimMajor}) { // in words, and one at a time
+                Case c;
+                c.batch = 8192, c.heads = c.kvHeads = 8, c.queryTokens = c.keyTokens = 1, c.headDim = c.valueDim = 8;
+                c.k = c.v = VKATTN_F16, c.kStyle = c.vStyle = style, c.lse = true, c.poison = false, c.kernel = kernel, c.scale = 1.0f;
+                Random random(1);
+                const auto in = makeCaseData(c, random);
+                const auto at = [](const HostTensor &t, uint32_t b, uint32_t h, uint32_t d) {
+                    const int64_t *stride = t.layout.strideElems;
+                    return 2 * (t.layout.offsetElems + b * static_cast<uint64_t>(stride[0]) + h * static_cast<uint64_t>(stride[1]) +
+                                d * static_cast<uint64_t>(stride[3]));
+                };
+                for (uint32_t n = 0; n < 65536; ++n)
+                    for (uint32_t d = 0; d < 8; ++d) {
+                        const auto value = static_cast<uint16_t>(n * 8 + d), key = static_cast<uint16_t>(d == n % 8 ? n : 0);
+                        std::memcpy(in->v.data() + at(in->v, n / 8, n % 8, d), &value, 2);
+                        std::memcpy(in->k.data() + at(in->k, n / 8, n % 8, d), &key, 2);
+                        in->q.set(n / 8, n % 8, 0, d, 1);
+                    }
+                const RunResult result = runtime->run(in->problem, in->operands);
+                ASSERT_EQ(result.status, VKATTN_OK) << result.message;
+                for (uint32_t n = 0; n < 65536; ++n) {
+                    const float key = in->k.get(n / 8, n % 8, 0, n % 8), score = in->lse.get(n / 8, n % 8, 0, 0);
+                    if (!std::isfinite(key)) { // weights of such a row are not finite either
+                        EXPECT_TRUE(!std::isfinite(score) || !nan) << n;
+                        continue;
+                    }
+                    ASSERT_NEAR(score, key, 1e-6f * std::abs(key)) << result.kernel << " " << tested << " " << n;
+                    for (uint32_t d = 0; d < 8; ++d) {
+                        const float expected = in->v.get(n / 8, n % 8, 0, d), got = in->out.get(n / 8, n % 8, 0, d);
+                        if (std::isnan(expected))
+                            ASSERT_TRUE(std::isnan(got) || !nan) << result.kernel << " " << tested << " " << n << " " << d;
+                        else
+                            ASSERT_EQ(got, expected) << result.kernel << " " << tested << " " << n << " " << d;
+                    }
+                }
+            }
+    }
+}
 TEST(HalfOnDevice, everyBf16IsReadExactly) {
     expectEveryValueRead(VKATTN_BF16);
 }

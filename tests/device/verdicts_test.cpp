@@ -217,3 +217,60 @@ TEST_F(VerdictsOf, matrixKernelsAreTestedBeforeTheirFirstUse) {
     std::printf("%s", textOf(file).c_str());
     EXPECT_NE(runs(*runtime, VKATTN_KERNEL_AUTO, VKATTN_F16), "refused");
 }
+
+TEST_F(VerdictsOf, halvesAreTriedBeforeTheirFirstUse) {
+    options.selfTest = 0;
+    const auto halvesIn = [&](const char *verdict) {
+        return textOf(file).find(std::string(" halves ") + verdict + "\n") != std::string::npos;
+    };
+    auto runtime = open();
+    ASSERT_TRUE(runtime);
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH), "flash");
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH, VKATTN_BF16), "flash");
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_STAGED, VKATTN_F16), "staged");
+    EXPECT_FALSE(fs::exists(file)) << "nothing to unpack";
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH, VKATTN_F16), "flash");
+    std::printf("%s", textOf(file).c_str());
+    EXPECT_TRUE(halvesIn("trusted") || halvesIn("wrong"));
+    ASSERT_EQ(rememberedVerdicts(file, *runtime->device()).size(), 1u);
+    EXPECT_EQ(rememberedVerdicts(file, *runtime->device())[0].kernel, "halves");
+    EXPECT_TRUE(messages.empty());
+    // Once: the next process compiles one pipeline less, and so does one that does not ask.
+    const auto pipelines = [&] {
+        const auto own = open();
+        EXPECT_EQ(runs(*own, VKATTN_KERNEL_FLASH, VKATTN_F16), "flash");
+        return own->compileStatistics().pipelines;
+    };
+    fs::remove(file);
+    const uint32_t first = pipelines(), remembered = pipelines();
+    EXPECT_EQ(remembered + 1, first);
+    fs::remove(file);
+    options.testHalves = false;
+    EXPECT_EQ(pipelines(), remembered);
+    EXPECT_FALSE(fs::exists(file));
+    options.testHalves = true, options.capsLimit = runtime->device()->caps;
+    EXPECT_EQ(pipelines(), remembered);
+    EXPECT_FALSE(fs::exists(file));
+    options.capsLimit.reset();
+
+    // A device that does not return what it should unpacks in integers, and that is no error.
+    runtime = open();
+    fault.corrupt = true;
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH, VKATTN_F16), "flash");
+    EXPECT_FALSE(fault.corrupt);
+    EXPECT_TRUE(halvesIn("wrong")) << textOf(file);
+    EXPECT_TRUE(messages.empty());
+    fs::remove(file);
+    // What could not run is told and tried again by the next process.
+    runtime = open();
+    fault = {"vkAllocateMemory", VK_ERROR_OUT_OF_DEVICE_MEMORY, 1, 0, false, false};
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH, VKATTN_F16), "flash");
+    ASSERT_EQ(messages.size(), 1u);
+    EXPECT_NE(messages[0].find("halves are unpacked in integer arithmetic: the test"), std::string::npos) << messages[0];
+    EXPECT_FALSE(fs::exists(file));
+    runtime = open();
+    fault = {"vkQueueSubmit", VK_ERROR_DEVICE_LOST, 1, 0, false, false};
+    std::string why;
+    EXPECT_EQ(runs(*runtime, VKATTN_KERNEL_FLASH, VKATTN_F16, &why), "refused");
+    EXPECT_NE(why.find("the device was lost"), std::string::npos) << why;
+}

@@ -49,6 +49,7 @@ inline vkattn_caps randomCaps(Random &random) {
     }
     caps.floatControlsNan = random() % 2;
     caps.pushDescriptors = random() % 2;
+    caps.exactHalves = random() % 2;
     return caps;
 }
 

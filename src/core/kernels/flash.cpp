@@ -120,7 +120,8 @@ void makeFlash(const Plan &plan, const Chunk &c, uint32_t keyChunk, uint32_t shu
     }
     const bool exact = tile.dimLanes * shape.dimsPerLane == p.headDim && tile.dimLanes * shape.valueDimsPerLane == p.valueDim;
     d.key = pipelineKey(flashModule(plan), tile.invocations(),
-                        {.kvFormat = kvFormat(p, shape.dimOrder) | (shape.valuesInKeys ? 1u << formatValuesInKeys : 0),
+                        {.kvFormat = kvFormat(p, shape.dimOrder) | (shape.valuesInKeys ? 1u << formatValuesInKeys : 0) |
+                                     (shape.unpacksHalves ? 1u << formatExactHalves : 0),
                          .pairTerms = shape.pairTerms,
                          .elementTypes = elementType(p, VKATTN_Q) | elementType(p, VKATTN_OUT) << typesOut,
                          .form = (exact ? formExactDims : 0) | (tile.rolledEdges ? formRolledEdges : 0) | tile.source << formSource |

@@ -247,6 +247,7 @@ void layOutLanes(const Problem &p, const Caps &caps, FlashShape &shape) {
     // Of V through the subgroup's lanes, each lane loads another element than of K.
     shape.valuesInKeys = p.valuesInKeys && tile.source != sourceShuffled;
     if (shape.valuesInKeys) shape.dimsPerLane = std::max(shape.dimsPerLane, shape.valueDimsPerLane);
+    shape.unpacksHalves = caps.exactHalves && (p.tensor(VKATTN_K).dtype == VKATTN_F16 || p.tensor(VKATTN_V).dtype == VKATTN_F16);
     shape.run = runOf(p.headDim, tile, shape.dimsPerLane, p.tensor(VKATTN_K).dtype);
     shape.valueRun = runOf(p.valueDim, tile, shape.valueDimsPerLane, p.tensor(VKATTN_V).dtype);
     // What a lane has loaded of K is what it needs of V where both go in the same runs.
@@ -402,6 +403,7 @@ void flash::explain(const Plan &plan, vkattn_explanation &out) {
     out.rowsPerWorkgroup = shape.tile.rows();
     out.patchRows = shape.patchRows, out.patchColumns = shape.patchColumns;
     out.tilesInTurn = plan.orderForm != 0;
+    out.unpacksHalves = shape.unpacksHalves;
     out.keysPerStep = shape.tile.step();
     out.packedHeads = shape.packed;
     out.compileOperations = shape.compileOperations;

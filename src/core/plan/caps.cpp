@@ -133,6 +133,7 @@ Caps weakerCaps(const Caps &a, const Caps &b) {
     weakerMatrixUnits(a, b, weak);
     weak.wrongKernels = a.wrongKernels | b.wrongKernels;
     weak.slowKernels = a.slowKernels | b.slowKernels;
+    weak.exactHalves = std::min(a.exactHalves, b.exactHalves);
     return weak;
 }
 

@@ -29,6 +29,7 @@ struct FlashShape {
     uint32_t dimsPerLane, valueDimsPerLane, run, valueRun, shuffleLanes;
     uint32_t dimOrder;                // of K and V in memory, interop.h
     bool valuesInKeys;                // K is loaded once for both products
+    bool unpacksHalves;               // of K and V by one instruction (vkattn_caps::exactHalves)
     uint32_t packed;                  // query heads of a group packed as rows
     uint32_t pairTerms;               // interop.h
     uint32_t splitKeys;               // keys of a split; a chunk of keys has ceil(keys / splitKeys) splits

@@ -22,8 +22,10 @@ constexpr uint32_t verdictBits(const Caps &caps) {
 
 const PlanLimits &DeviceContext::planLimits(std::optional<PlanLimits> &room) const {
     const uint32_t verdicts = verdicts_.load(std::memory_order_relaxed);
-    if (verdicts == verdictBits(limits_.caps)) return limits_;
+    const uint32_t exactHalves = exactHalves_.load(std::memory_order_relaxed) ? 1 : 0;
+    if (verdicts == verdictBits(limits_.caps) && exactHalves == limits_.caps.exactHalves) return limits_;
     room = limits_;
+    room->caps.exactHalves = exactHalves;
     room->caps.wrongKernels = verdicts & ((1u << slowShift) - 1);
     room->caps.slowKernels = verdicts >> slowShift;
     return *room;
@@ -91,6 +93,7 @@ vkattn_result DeviceContext::initialise(const vkattn_host &host, vkattn_diagnost
     Caps limit;
     if (host.capsLimit) {
         if (const auto r = takeCaps(*host.capsLimit, "host.capsLimit", limit, why)) return r;
+        mayHaveExactHalves_ = limit.exactHalves != 0;
         limits_.caps = weakerCaps(limits_.caps, limit);
     }
     warnOfUndeclared(host, physical, limits_.caps, host.capsLimit ? &limit : nullptr, log_);

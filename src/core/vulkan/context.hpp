@@ -24,6 +24,9 @@ class DeviceContext {
     // The limits are copied into the room only where they differ.
     [[nodiscard]] const PlanLimits &planLimits(std::optional<PlanLimits> &room) const;
     void setVerdict(const Kernel &kernel, vkattn_verdict verdict); // any thread
+    void setExactHalves(bool exact) { exactHalves_.store(exact, std::memory_order_relaxed); }
+    // Whether the host's capsLimit leaves it open.
+    [[nodiscard]] bool mayHaveExactHalves() const { return mayHaveExactHalves_; }
     [[nodiscard]] VkDevice device() const { return device_; }
     [[nodiscard]] const DeviceTable &table() const { return table_; }
     [[nodiscard]] Pipelines &pipelines() { return pipelines_; }
@@ -44,6 +47,8 @@ class DeviceContext {
     PlanLimits limits_{};
     // caps.wrongKernels | caps.slowKernels << slowShift: one word, so that both change at once
     std::atomic<uint32_t> verdicts_{0};
+    std::atomic<bool> exactHalves_{false};
+    bool mayHaveExactHalves_ = true;
     std::atomic<bool> saidNotReady_{false};
     DeviceTable table_;
     PipelineCaches caches_;

@@ -161,6 +161,7 @@ Json toJson(const vkattn_explanation &plan, const std::vector<Rejection> &reject
             {"groups", plan.groups},
             {"workgroupInvocations", plan.workgroupInvocations},
             {"workspaceBytes", plan.workspaceBytes},
+            {"unpacksHalves", plan.unpacksHalves != 0},
             {"compileOperations", plan.compileOperations},
             {"compileLimit", plan.compileLimit},
             {"passedOverOperations", plan.passedOverOperations},
@@ -298,6 +299,7 @@ void printPlan(const vkattn_explanation &plan, const std::vector<Rejection> &rej
             std::cout << "; the tile that would come first has " << plan.passedOverOperations << ", too many to compile in time";
         std::cout << "\n";
     }
+    if (plan.unpacksHalves != 0) std::cout << "halves    unpacked by one instruction, which keeps denormals on this device\n";
     std::cout << "work      " << amountText(plan.flops) << "FLOP";
     if (plan.flops < plan.flopsFull) std::cout << " of the " << amountText(plan.flopsFull) << "FLOP of all pairs";
     std::cout << ", " << amountText(plan.bytesRead) << "B read, " << amountText(plan.bytesWritten) << "B written\n";

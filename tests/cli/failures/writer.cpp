@@ -32,7 +32,7 @@ void writeVerdicts(const std::string &path) {
     const vkattn::Verdicts verdicts(options, device);
     for (int n = 0;; ++n)
         for (const vkattn_kernel kernel : {VKATTN_KERNEL_FLASH_COOPMAT, VKATTN_KERNEL_FLASH_COOPMAT2})
-            verdicts.remember(kernel, n % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED, {});
+            verdicts.remember(vkattnKernelName(kernel), n % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED, {});
 }
 
 } // namespace

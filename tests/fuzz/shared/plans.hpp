@@ -36,6 +36,7 @@ inline vkattn_caps capsFrom(Bytes &bytes, uint32_t (*number)(Bytes &)) {
     c.subgroupClustered = bytes.flag();
     c.fullSubgroups = bytes.flag();
     c.floatControlsNan = bytes.flag();
+    c.exactHalves = bytes.flag();
     // Then any role is drawn, whether or not it exists.
     uint32_t *const words = &c.structSize;
     for (uint32_t changes = bytes.below(4); changes > 0; --changes) words[bytes.below(sizeof c / 4)] = number(bytes);
