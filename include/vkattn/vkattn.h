@@ -578,7 +578,8 @@ VKATTN_API vkattn_result vkattnSetVerdict(vkattn_context context, vkattn_kernel 
  * instruction, and with 0, the default, in ten of integer arithmetic; results are the same. A wrong
  * 1 makes denormals 0. vkattn::Runtime tries it (RuntimeOptions::testHalves), and `vkattn info`
  * shows what it found. vkattnContextCaps shows it as exactHalves. A context with a capsLimit whose
- * exactHalves is 0 refuses 1. Any thread, as vkattnSetVerdict.
+ * exactHalves is 0 refuses 1. Pipelines differ: call before vkattnPrewarm. Any thread, as
+ * vkattnSetVerdict.
  * Errors: INVALID_ARGUMENT (neither 0 nor 1, or refused). */
 VKATTN_API vkattn_result vkattnSetExactHalves(vkattn_context context, uint32_t exact, vkattn_diagnostic *why);
 

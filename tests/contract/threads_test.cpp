@@ -76,7 +76,8 @@ class Worker {
             check(vkattnSetVerdict(context_, VKATTN_KERNEL_FLASH_COOPMAT, random_() % 2 ? VKATTN_VERDICT_SLOW : VKATTN_VERDICT_TRUSTED,
                                    &why_) == VKATTN_OK,
                   "verdict", why_.message);
-            check(vkattnSetExactHalves(context_, static_cast<uint32_t>(random_() % 2), &why_) == VKATTN_OK, "exact halves", why_.message);
+            // What the context says already: with another word plans would have other pipelines.
+            check(vkattnSetExactHalves(context_, 0, &why_) == VKATTN_OK, "exact halves", why_.message);
             break;
         }
         case 1:
