@@ -221,7 +221,6 @@ MUTATIONS = [
     ("small-q4-upper-halves", "lib/small_types.glsl", "((dim & 16u) >> 2)", "0u", "device SmallTypesOnDevice.*"),
     ("small-blocks-at-any-shift", "lib/small_types.glsl", "const uint shift_ = (inWords) ? 0u : (byte_ & 3u) << 3;", "const uint shift_ = 0u;", "device SmallTypesOnDevice.*"),
     ("small-e4m3-denormals", "lib/small_types.glsl", "magnitude += min(magnitude - uintBitsToFloat(0x3c800000u), 0.0);", "", "device SmallTypesOnDevice.*"),
-    ("exact-halves-of-the-other-element", "attention/key_value.glsl", "unpackHalf2x16(bits).x", "unpackHalf2x16(bits).y", "device HalfOnDevice.*"),
     ("key-value-odd-halves", "attention/key_value.glsl", "word_[e_ / 2u] >> (odd_ << 4) & 0xffffu", "word_[e_ / 2u] & 0xffffu"),
     ("flash-partial-forgets-nan", "flash/store.glsl", "outWords[at + 2u] = rowWorst;", "outWords[at + 2u] = min(rowWorst, 1u);"),
     ("flash-empty-rows-are-nan", "attention/row_end.glsl", "return end.empty ? 0u :", "return false ? 0u :"),
