@@ -16,8 +16,7 @@ float storedHalfWidth(uint type, uint bits) {
     return exactHalves && type == elementF16 ? unpackHalf2x16(bits).x : halfWidthToFloat(type, bits);
 }
 #define LOAD_STORED(words, type, index)                                                                                                    \
-    ((type) == elementF32 ? uintBitsToFloat(words[index])                                                                                  \
-                          : storedHalfWidth(type, (words[(index) >> 1] >> (((index)&1u) << 4)) & 0xffffu))
+    ((type) == elementF32 ? uintBitsToFloat(words[index]) : storedHalfWidth(type, ELEMENT_BITS(words, index)))
 
 struct KeyValueRow {
     uint at; // element of dim 0

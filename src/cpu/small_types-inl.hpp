@@ -112,6 +112,9 @@ HWY_INLINE Vector scaleOfBlock(const unsigned char *block) {
     std::memcpy(&half, block, 2);
     return fromHalves(hn::Set(hn::Rebind<uint16_t, Floats>(), half));
 }
+HWY_INLINE Vector scaledNibbles(hn::Vec<Ints> codes, Vector scale) {
+    return hn::Mul(hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(Ints(), 8))), scale);
+}
 // Of blocks: `from` is a whole number of vectors into the row.
 HWY_INLINE Vector loadFloats(Q8 from) {
     return scaledCodes(from.block() + 2 + from.inBlock(), scaleOfBlock(from.block()));
@@ -120,7 +123,7 @@ HWY_INLINE Vector loadFloats(Q4 from) {
     const Ints i;
     const auto bytes = hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.block() + 2 + from.inBlock() % 16));
     const auto codes = from.inBlock() < 16 ? hn::And(bytes, hn::Set(i, 15)) : hn::ShiftRight<4>(bytes);
-    return hn::Mul(hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(i, 8))), scaleOfBlock(from.block()));
+    return scaledNibbles(codes, scaleOfBlock(from.block()));
 }
 
 // How many neighbouring vectors are best loaded together: those of a block share its scale.
@@ -150,7 +153,6 @@ template <> HWY_INLINE void loadVectors<2>(Q8 from, Vector *to) {
 }
 template <> HWY_INLINE void loadVectors<2>(Q4 from, Vector *to) {
     const Ints i;
-    const auto nibbles = [&](auto codes) { return hn::ConvertTo(Floats(), hn::Sub(codes, hn::Set(i, 8))); };
     const auto bytes = [&](size_t first) { return hn::PromoteTo(i, hn::LoadU(hn::Rebind<uint8_t, Floats>(), from.block() + 2 + first)); };
     const Vector scale = scaleOfBlock(from.block());
     if constexpr (lanes == 16) { // a pair is a block, and a vector holds what its 16 codes stand for
@@ -162,7 +164,7 @@ template <> HWY_INLINE void loadVectors<2>(Q4 from, Vector *to) {
         const bool upper = from.inBlock() >= 16;
         VKATTN_UNROLL for (size_t v = 0; v < 2; ++v) {
             const auto both = bytes(from.inBlock() % 16 + v * lanes);
-            to[v] = hn::Mul(nibbles(upper ? hn::ShiftRight<4>(both) : hn::And(both, hn::Set(i, 15))), scale);
+            to[v] = scaledNibbles(upper ? hn::ShiftRight<4>(both) : hn::And(both, hn::Set(i, 15)), scale);
         }
     }
 }

@@ -19,14 +19,17 @@ vkattn_problem middling(vkattn_dtype dtype, uint32_t tokens, vkattn_kernel kerne
     return p;
 }
 
+Device::Failure refused(vkattn_result result, const vkattn_diagnostic &why) {
+    return {static_cast<VkResult>(why.vkResult), result, why.message};
+}
+
 } // namespace
 
 Device::Failure Device::selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, std::string &difference) {
     vkattn_diagnostic why{};
-    const auto refused = [&](vkattn_result r) { return Failure{static_cast<VkResult>(why.vkResult), r, why.message}; };
     vkattn_self_test needs{};
     needs.structSize = sizeof needs;
-    if (const auto r = vkattnSelfTestQuery(context_, kernel, &needs, &why)) return refused(r);
+    if (const auto r = vkattnSelfTestQuery(context_, kernel, &needs, &why)) return refused(r, why);
     vkattn_requirements pool{};
     pool.descriptorSetCount = needs.descriptorSetCount;
     pool.storageDescriptorCount = needs.storageDescriptorCount;
@@ -34,12 +37,12 @@ Device::Failure Device::selfTest(vkattn_kernel kernel, vkattn_verdict &verdict, 
     Buffer buffer;
     auto failure = reserve(buffer, needs.bufferBytes, true);
     const auto compute = [&]() -> Failure {
-        if (const auto r = vkattnSelfTestFill(context_, kernel, buffer.mapped, &why)) return refused(r);
+        if (const auto r = vkattnSelfTestFill(context_, kernel, buffer.mapped, &why)) return refused(r, why);
         if (auto f = begin()) return f;
-        if (const auto r = vkattnSelfTestRecord(context_, kernel, commands_, descriptors_, buffer.buffer, 0, &why)) return refused(r);
+        if (const auto r = vkattnSelfTestRecord(context_, kernel, commands_, descriptors_, buffer.buffer, 0, &why)) return refused(r, why);
         if (const VkResult r = table_.EndCommandBuffer(commands_)) return failed("vkEndCommandBuffer", r);
         if (auto f = submitAndWait(commands_)) return f;
-        if (const auto r = vkattnSelfTestJudge(context_, kernel, buffer.mapped, &verdict, &why)) return refused(r);
+        if (const auto r = vkattnSelfTestJudge(context_, kernel, buffer.mapped, &verdict, &why)) return refused(r, why);
         if (verdict == VKATTN_VERDICT_WRONG) difference = why.message;
         return {};
     };
@@ -92,12 +95,11 @@ Device::Failure Device::tryHalves(bool &exact) {
     for (uint32_t n = 0; n < all; ++n) halves[n] = static_cast<uint16_t>(n);
     std::vector<float> zeros(all), got(all), expected(all);
     vkattn_diagnostic why{};
-    const auto refused = [&](vkattn_result r) { return Failure{static_cast<VkResult>(why.vkResult), r, why.message}; };
-    if (const auto r = vkattnConvert(VKATTN_F16, halves.data(), VKATTN_F32, expected.data(), all, &why)) return refused(r);
-    if (const auto r = vkattnSetExactHalves(context_, 1, &why)) return refused(r);
+    if (const auto r = vkattnConvert(VKATTN_F16, halves.data(), VKATTN_F32, expected.data(), all, &why)) return refused(r, why);
+    if (const auto r = vkattnSetExactHalves(context_, 1, &why)) return refused(r, why);
     vkattn_requirements requirements{};
     requirements.structSize = sizeof requirements;
-    if (const auto r = vkattnQuery(context_, &p, &requirements, &why)) return refused(r);
+    if (const auto r = vkattnQuery(context_, &p, &requirements, &why)) return refused(r, why);
     const vkattn_operand_memory operands[] = {{VKATTN_Q, zeros.data(), sizeof(float) * all},
                                               {VKATTN_K, zeros.data(), sizeof(float) * all},
                                               {VKATTN_V, halves.data(), sizeof(uint16_t) * all},
